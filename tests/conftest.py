@@ -41,13 +41,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Files(LoadFileScheduling):
-    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to two workers."""
+    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to two workers.
+
+    What runs in Firefox as well is all run by one of them: to start a browser takes many seconds of a processor.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.removeprefix("tests/browser/test_")
         if file == nodeid:
             return str(super()._split_scope(nodeid))
-        return "tests/browser, a to f" if file < "g" else "tests/browser, g to z"
+        return "tests/browser, a to f" if file < "g" and "[firefox" not in file else "tests/browser, g to z"
 
 
 @pytest.hookimpl(optionalhook=True)
