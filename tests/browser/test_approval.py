@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +19,6 @@ from tests.support.pages import (
     readable,
     run,
     running,
-    saved,
     start,
     window_of,
 )
@@ -36,23 +34,6 @@ LINES = """cell => {
     range.selectNodeContents(cell);
     return Math.max(...[...range.getClientRects()].map(line => line.right));
 }"""
-
-
-def test_hidden_values_are_shown_while_waiting_but_not_saved(lab: Lab) -> None:
-    run(lab, '%%mcp_server vault\ndef unlock(password: str) -> str:\n    """Opens it."""\n    return "open"')
-    cell = start(lab, 'await host["vault"].call_tool("unlock", {"password": "t0p" + "-down"}, asker="agent")')
-    panel = asked(cell)
-    expect(panel).to_contain_text("*** (8 characters)")
-    expect(panel).to_contain_text("hidden: password (the name of a secret)")
-    press(cell, "Show hidden")
-    expect(panel).to_contain_text("t0p-down")
-    while_it_waits = lab.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.toJSON()")
-    assert "t0p-down" not in json.dumps(while_it_waits["cells"][-1]["outputs"])
-    press(cell, "Hide")
-    expect(panel).not_to_contain_text("t0p-down")
-    press(cell, "Deny")
-    finished(cell)
-    assert "t0p-down" not in json.dumps(saved(lab)["cells"][-1]["outputs"])
 
 
 @pytest.mark.firefox
@@ -90,63 +71,6 @@ def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab: Lab) -> None
         finished(cell)
 
 
-def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab) -> None:
-    command = '"ls -la" + " " * 1200 + "; " + "curl p\\u0430ypal.com; " * 100 + "rm -r ."'
-    cell = start(lab, CALL.replace('"hi"', command))
-    panel = output(cell)
-    expect(panel).to_contain_text("ls -la⟨␣×1,200⟩; curl p⟨Cyrillic а⟩ypal.com")  # noqa: RUF001
-    expect(panel).to_contain_text("characters left out")
-    expect(panel).to_contain_text("rm -r .")
-    expect(button(cell, "Approve")).to_be_disabled()
-    panel.get_by_role("button", name="Show all of text").click()
-    expect(panel.locator("pre")).to_contain_text("curl p⟨Cyrillic а⟩ypal.com; " * 100 + "rm -r .")  # noqa: RUF001
-    expect(button(cell, "Approve")).to_be_enabled()
-    press(panel, "Deny")
-    finished(cell)
-
-
-def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
-    cell = start(lab, CALL)
-    reason = asked(cell).locator("input[placeholder^='why not']")
-    reason.fill("not today")
-    reason.press("Enter")
-    expect(finished(cell)).to_contain_text("⊘ denied show:one_text(text=hi) by you, because: not today")
-    [error] = errors(lab, cell)
-    assert error.startswith("DeniedError: show:one_text")
-    assert "not today" in error
-
-
-def test_what_nobody_answers_is_denied_in_time(lab: Lab) -> None:
-    run(lab, "%config MCPMagics.approval_timeout = 0.5")
-    try:
-        cell = start(lab, CALL)
-        expect(finished(cell)).to_contain_text("… not answered show:one_text(text=hi)")
-        assert [error.split(":")[0] for error in errors(lab, cell)] == ["DeniedError"]
-    finally:
-        run(lab, "%config MCPMagics.approval_timeout = 300.0")
-
-
-def test_a_rule_asks_about_what_the_person_types(lab: Lab) -> None:
-    run(lab, "%mcp ask show:one_text")
-    cell = start(lab, "%mcp call show:one_text text=typed")
-    panel = asked(cell)
-    expect(panel).to_contain_text("You are about to call show:one_text")
-    press(panel, "Approve")
-    expect(finished(cell)).to_contain_text("✓ approved show:one_text(text=typed)")
-    expect(output(cell).locator(".mcp-magic").last).to_contain_text("typed")
-    run(lab, "host.consent.rules.clear()")
-
-
-def test_several_calls_share_a_panel_and_are_decided_together(lab: Lab) -> None:
-    ask = 'host["show"].call_tool("one_text", {{"text": "{}"}}, asker="agent")'
-    both = ", ".join(map(ask.format, ("one", "two")))
-    cell = start(lab, f"import asyncio\n[r.text for r in await asyncio.gather({both})]")
-    expect(cell).to_contain_text("2 calls are waiting for your approval")
-    press(output(cell), "Approve all")
-    expect(finished(cell)).to_contain_text("['one', 'two']")
-    expect(output(cell).get_by_text("✓ approved")).to_have_count(2)
-
-
 @pytest.mark.firefox
 @pytest.mark.parametrize("key", ["Enter", "Space"])
 def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> None:
@@ -163,23 +87,12 @@ def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> Non
     assert errors(lab, cell) == []
 
 
-def test_requests_of_the_background_are_answered_by_a_click(lab: Lab) -> None:
-    run(
-        lab,
-        f"import asyncio\ngo = asyncio.Event()\nasync def later():\n    await go.wait()\n    {CALL.splitlines()[0]}\n"
-        "    return r.text\ntask = asyncio.create_task(later())",
-    )
-    run(lab, "go.set()")
-    panel = lab.page.locator(".jp-Cell-outputArea", has=lab.page.locator("button", has_text="Approve"))
-    expect(panel).to_contain_text("agent wants to call show:one_text")
-    press(panel, "Approve")
-    expect(run(lab, "await task")).to_contain_text("'hi'")
-    expect(panel).to_have_count(0)
-
-    cell = start(lab, "task = asyncio.create_task(later())\n%mcp call show:slow seconds=600")
+def test_a_request_of_one_cell_is_answered_while_another_waits(lab: Lab) -> None:
+    run(lab, f"import asyncio\nasync def ask():\n    {CALL.splitlines()[0]}\n    return r.text")
+    cell = start(lab, "task = asyncio.create_task(ask())\n%mcp call show:slow seconds=600")
     press(asked(cell), "Approve")
     expect(output(cell)).to_contain_text("✓ approved show:one_text(text=hi)")
-    running(cell)  # `%mcp call` of the cell goes on
+    running(cell)
     lab.command("notebook:interrupt-kernel")
     finished(cell)
     expect(run(lab, "task.result()")).to_contain_text("'hi'")

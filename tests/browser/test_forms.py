@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pages import button, expect, field, finished, press, readable, run, running, start, themes
+from tests.support.pages import expect, field, finished, press, readable, run, running, start, themes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -91,15 +91,6 @@ def test_json_and_fields_stay_in_step(lab: Lab) -> None:
     assert line.evaluate("line => line.parentElement.offsetHeight") < 40, "it is one line high"
     press(form, "Run")
     expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("12345678901234567890")
-
-
-def test_a_call_that_takes_long_is_cancelled_by_its_button(lab: Lab) -> None:
-    form = run(lab, "%mcp form show:slow seconds=600")
-    press(form, "Run")
-    expect(form.get_by_text("started")).to_be_visible()
-    press(form, "Cancel")
-    expect(form.get_by_text("cancelled after")).to_be_visible()
-    expect(button(form, "Run")).to_be_enabled()
 
 
 def test_a_form_is_run_while_another_cell_waits_for_its_call(lab: Lab) -> None:
