@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
 
-__all__ = ["choose", "explored", "open_form", "rows", "server_rows", "silent", "text"]
-
 
 @contextmanager
 def explored(host: Host, *args: Any, **options: Any) -> Iterator[Explorer]:

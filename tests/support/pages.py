@@ -14,29 +14,6 @@ if TYPE_CHECKING:
 
     from tests.support.lab import Lab
 
-__all__ = [
-    "SETUP",
-    "WAIT_MS",
-    "asked",
-    "assert_readable",
-    "button",
-    "errors",
-    "expect",
-    "field",
-    "finished",
-    "output",
-    "press",
-    "prompt",
-    "readable",
-    "run",
-    "running",
-    "saved",
-    "start",
-    "themes",
-    "view_in",
-    "window_of",
-]
-
 SETUP = ("%load_ext mcp_magic", "%mcp connect servers/showcase_server.py --name show", "from mcp_magic import host")
 """The first cells of a notebook that has the showcase server."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mcp_magic.ask.question import Question, Reply
     from mcp_magic.consent.consent import Decision, PlannedRequest, Request
 
-__all__ = ["Page", "PanelUser", "handled", "linked", "receive", "until", "widgets"]
-
 
 async def until(condition: Callable[[], Any], timeout: float = 60.0) -> None:
     """Wait for a condition."""
