@@ -27,14 +27,17 @@ async def host() -> AsyncIterator[Host]:
 
 @pytest.fixture
 async def app(host: Host) -> App:
-    found = (await host.call("dash:sales", region="US")).app
-    assert isinstance(found, App)
-    return found
+    shown = (await host.call("dash:sales", region="US")).app
+    assert isinstance(shown, App)
+    return shown
 
 
 @pytest.fixture
 async def page(app: App) -> Page:
-    return Page(app)
+    """A page that shows the view."""
+    page = Page(app)
+    await page.shown()
+    return page
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import gc
 import pickle
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,20 +14,15 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic._host import Host
 from mcp_magic.apps.app import MAX_MESSAGES, MAX_PENDING, App
-from mcp_magic.apps.view import View, allowed_source, within_reach
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
-from tests.support import SUPPORT
 from tests.support.app_pages import Page
-from tests.support.dash_server import HTML, URI
+from tests.support.dash_server import HTML
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from mcp_magic.consent.consent import Request
-
-SERVER = SUPPORT / "dash_server.py"
 
 
 def decisions(host: Host) -> list[tuple[str, str, str, str]]:
@@ -46,14 +40,6 @@ async def test_a_page_gets_the_view_the_arguments_and_the_result(page: Page) -> 
     assert view["border"] is True
 
 
-async def test_the_same_over_stdio(tmp_path: Path) -> None:
-    async with Host() as host:
-        await host.connect([sys.executable, str(SERVER)], name="dash")
-        result = await host.call("dash:sales")
-        assert isinstance(result.app, App)
-        assert (await Page(result.app).shown())["html"] == HTML
-
-
 async def test_the_host_says_that_it_shows_views() -> None:
     apps, server = Apps(), MCPServer("asks")
 
@@ -67,73 +53,44 @@ async def test_the_host_says_that_it_shows_views() -> None:
     assert apps.identifier == "io.modelcontextprotocol/ui"
 
 
-async def test_policy_allows_resource_domains_but_not_this_machine(host: Host, page: Page) -> None:
-    view = await page.shown()
-    policy = dict(rule.split(" ", 1) for rule in view["policy"].split("; "))
-    assert policy["default-src"] == policy["frame-src"] == policy["form-action"] == policy["base-uri"] == "'none'"
-    assert policy["connect-src"] == "data: blob: https://api.example.com"
-    assert view["sources"] == ["https://api.example.com"]
-    [message] = [each.data for each in host["dash"].notices.messages]
-    assert message == f"{URI}: its view may not load from https://x; script-src *, http://127.0.0.1:8888"
-
-
 async def test_a_call_of_an_app_is_approved_in_its_name_and_recorded(
     host: Host, page: Page, asked: list[Request]
 ) -> None:
-    await page.shown()
     answer = await page.ask("tools/call", name="refresh", arguments={"step": 2})
     assert answer["result"]["content"][0]["text"] == "step 2 done"
-    assert [(each.name, each.asker, dict(each.arguments)) for each in asked] == [
-        ("dash:refresh", "app dash", {"step": 2})
-    ]
-    assert decisions(host) == [("app dash", "refresh", "approve", "person")]
-
-
-async def test_a_denied_call_is_not_made_and_the_app_learns_why(host: Host, page: Page) -> None:
-    await page.shown()
+    answer = await page.ask("resources/read", uri="data://regions")
+    assert answer["result"]["contents"][0]["text"] == "EU, US"
     host.consent.rules.append(Rule("deny", "dash:refresh"))
     answer = await page.ask("tools/call", name="refresh", arguments={"step": 2})
     assert answer["error"]["message"].startswith("dash:refresh was not called; denied by rule `deny dash:refresh`.")
-    assert decisions(host) == [("app dash", "refresh", "deny", "rule `deny dash:refresh`")]
+    assert [(each.name, each.asker, dict(each.arguments)) for each in asked] == [
+        ("dash:refresh", "app dash", {"step": 2}),
+        ("dash:resources/read", "app dash", {"uri": "data://regions"}),
+    ]
+    assert decisions(host) == [
+        ("app dash", "refresh", "approve", "person"),
+        ("app dash", "resources/read", "approve", "person"),
+        ("app dash", "refresh", "deny", "rule `deny dash:refresh`"),
+    ]
 
 
-@pytest.mark.parametrize("name", ["secret", "missing"])
-async def test_tool_not_for_apps_is_refused_unasked(name: str, page: Page, asked: list[Request]) -> None:
-    await page.shown()
-    answer = await page.ask("tools/call", name=name, arguments={})
-    assert answer["error"]["message"] == f"dash offers no tool '{name}' to apps"
-    assert asked == []
-
-
-async def test_unfitting_arguments_are_refused_unasked(page: Page, asked: list[Request]) -> None:
-    await page.shown()
-    answer = await page.ask("tools/call", name="refresh", arguments={"step": "two"})
-    assert "step" in answer["error"]["message"]
-    assert asked == []
-
-
-async def test_an_app_lists_the_tools_that_are_for_apps(page: Page) -> None:
-    await page.shown()
+async def test_what_is_not_for_apps_is_refused_unasked(page: Page, asked: list[Request]) -> None:
     tools = (await page.ask("tools/list"))["result"]["tools"]
     assert [tool["name"] for tool in tools] == ["sales", "refresh"]
-
-
-async def test_reading_a_resource_is_approved_too(host: Host, page: Page, asked: list[Request]) -> None:
-    await page.shown()
-    answer = await page.ask("resources/read", uri="data://regions")
-    assert answer["result"]["contents"][0]["text"] == "EU, US"
-    assert [(each.tool, dict(each.arguments)) for each in asked] == [("resources/read", {"uri": "data://regions"})]
-    assert decisions(host) == [("app dash", "resources/read", "approve", "person")]
-
-
-async def test_a_method_that_no_host_has_gets_the_protocols_error(page: Page) -> None:
-    await page.shown()
+    for name in ("secret", "missing"):
+        answer = await page.ask("tools/call", name=name, arguments={})
+        assert answer["error"]["message"] == f"dash offers no tool '{name}' to apps"
+    answer = await page.ask("tools/call", name="refresh", arguments={"step": "two"})
+    assert "step" in answer["error"]["message"]
     answer = await page.ask("kernel/execute", code="1")
     assert answer["error"] == {"code": -32601, "message": "Method not found: kernel/execute"}
+    for url in ("javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "https://", 7):
+        assert (await page.ask("ui/open-link", url=url))["error"]["code"] == -32602
+    assert asked == []
+    assert [each for each in page.messages if each["kind"] == "ask"] == []
 
 
 async def test_a_link_is_opened_only_after_a_click(host: Host, page: Page) -> None:
-    await page.shown()
     host.consent.policy = "auto"
     asking = page.begin("ui/open-link", url="https://example.com/a?b=1")
     question = await page.answer("yes")
@@ -143,11 +100,13 @@ async def test_a_link_is_opened_only_after_a_click(host: Host, page: Page) -> No
     asking = page.begin("ui/open-link", url="https://example.com/")
     await page.answer("no")
     assert (await page.reply(asking))["error"]["message"] == "ui/open-link was denied by the user"
-    assert [each[2] for each in decisions(host)] == ["approve", "deny"]
+    host.consent.rules.append(Rule("deny", "dash:ui/*"))
+    answer = await page.ask("ui/open-link", url="https://example.com")
+    assert answer["error"]["message"] == "ui/open-link was denied by rule `deny 'dash:ui/*'`"
+    assert [each[2] for each in decisions(host)] == ["approve", "deny", "deny"]
 
 
 async def test_reloaded_page_repeats_question(app: App, page: Page) -> None:
-    await page.shown()
     asking = page.begin("ui/open-link", url="https://example.com/")
     first = await page.kind("ask")
     again = Page(app, "again")
@@ -158,7 +117,6 @@ async def test_reloaded_page_repeats_question(app: App, page: Page) -> None:
 
 
 async def test_a_question_of_a_view_that_is_closed_is_denied(host: Host, page: Page) -> None:
-    await page.shown()
     page.begin("ui/open-link", url="https://example.com/")
     await page.kind("ask")
     page.tell(kind="gone")
@@ -168,21 +126,7 @@ async def test_a_question_of_a_view_that_is_closed_is_denied(host: Host, page: P
     assert (record.decision, record.by, record.reason) == ("deny", "default", "the view was closed")
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "https://", 7])
-async def test_other_addresses_are_refused_without_a_question(url: Any, page: Page) -> None:
-    await page.shown()
-    assert (await page.ask("ui/open-link", url=url))["error"]["code"] == -32602
-
-
-async def test_a_rule_can_forbid_links(host: Host, page: Page) -> None:
-    await page.shown()
-    host.consent.rules.append(Rule("deny", "dash:ui/*"))
-    answer = await page.ask("ui/open-link", url="https://example.com")
-    assert answer["error"]["message"] == "ui/open-link was denied by rule `deny 'dash:ui/*'`"
-
-
 async def test_a_file_is_saved_only_after_a_click(page: Page) -> None:
-    await page.shown()
     resource = {"uri": "file:///../../a b.csv", "mimeType": "text/csv", "text": "x,y"}
     asking = page.begin("ui/download-file", contents=[{"type": "resource", "resource": resource}])
     question = await page.answer("yes")
@@ -193,7 +137,6 @@ async def test_a_file_is_saved_only_after_a_click(page: Page) -> None:
 
 
 async def test_what_the_model_should_know_is_kept_and_cut(app: App, page: Page) -> None:
-    await page.shown()
     await page.ask("ui/update-model-context", content=[{"type": "text", "text": "EU"}], structuredContent={"n": 1})
     assert app.context == 'EU\n{"n": 1}'
     await page.ask("ui/update-model-context", content=[{"type": "text", "text": "x" * 100_000}])
@@ -201,7 +144,6 @@ async def test_what_the_model_should_know_is_kept_and_cut(app: App, page: Page) 
 
 
 async def test_a_message_waits_for_you(host: Host, app: App, page: Page) -> None:
-    await page.shown()
     params = {"role": "user", "content": {"type": "text", "text": "Why did EU fall?"}}
     assert (await page.ask("ui/message", **params))["result"] == {}
     shown = await page.kind("message")
@@ -236,7 +178,6 @@ async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> N
         return Decision.approve()
 
     host.consent.approver = wait
-    await page.shown()
     begun = [page.begin("tools/call", name="refresh", arguments={"step": n}) for n in range(MAX_PENDING + 5)]
     refused = await page.reply(begun[-1])
     assert refused["error"]["message"] == f"{MAX_PENDING} requests are pending; wait for their answers"
@@ -245,7 +186,6 @@ async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> N
 
 
 async def test_cancelled_request_drops_question_and_gets_no_answer(host: Host, page: Page) -> None:
-    await page.shown()
     withdrawn = page.begin("ui/open-link", url="https://example.com/")
     question = await page.kind("ask")
     page.tell(kind="cancel", id=str(withdrawn))  # another id
@@ -299,40 +239,12 @@ async def test_reloaded_page_gets_view_and_others_keep_theirs(app: App) -> None:
 
 
 async def test_a_lost_session_is_said_in_the_view(host: Host, page: Page) -> None:
-    await page.shown()
     await host["dash"].close()
     assert (await page.kind("status"))["text"] == "the session of dash is closed"
     answer = await page.ask("tools/call", name="refresh", arguments={"step": 1})
     assert "dash" in answer["error"]["message"]
     await host.reconnect("dash")
     await page.until(lambda each: each["kind"] == "status" and each["text"] == "")
-
-
-async def test_a_view_that_is_no_view_is_said(host: Host) -> None:
-    server = MCPServer("odd")
-
-    @server.tool(meta={"ui/resourceUri": "ui://odd/page"})
-    def look() -> str:
-        return "text"
-
-    @server.resource("ui://odd/page", mime_type="text/html")
-    def odd() -> str:
-        return "<p>"
-
-    await host.connect(server, name="odd")
-    result = await host.call("odd:look")
-    assert isinstance(result.app, App)
-    page = Page(result.app)
-    page.tell(kind="hello")
-    failed = await page.kind("failed")
-    assert failed["text"] == "ui://odd/page has no view: expected text/html;profile=mcp-app, got text/html"
-
-
-async def test_result_mentions_a_view_only_if_it_has_one(host: Host) -> None:
-    result = await host.call("dash:sales")
-    assert "dash:sales has a view: `%mcp view` opens it" in str(result)
-    assert HTML[:40] not in str(result._repr_mimebundle_())
-    assert "<script>" not in str(result._repr_mimebundle_())
 
 
 async def test_a_large_view_comes_whole(host: Host) -> None:
@@ -430,48 +342,3 @@ async def test_failing_channel_loses_view_but_keeps_session(host: Host, app: App
     assert "app dash: its view is lost: ConnectionResetError: gone" in str(host["dash"].notices.messages)
     assert not app.shown
     await host["dash"].ping()
-
-
-async def test_without_anywidget_the_text_says_what_to_install(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = await host.call("dash:sales")
-    monkeypatch.setitem(sys.modules, "anywidget", None)
-    assert str(result) == (
-        "EU: 42\n\ndash:sales has a view: `%mcp view` opens it in a tab of the browser; with anywidget (pip install "
-        "'mcp-magic[apps]') it is below the call"
-    )
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "https://127.0.0.1.nip.io",
-        "https://*.nip.io",
-        "wss://a.localtest.me:8888",
-        "https://x.lvh.me",
-        "http://0x7f.1",
-        "http://2130706433",
-        "http://127.0x1",
-        "http://[::ffff:127.0.0.1]",
-        "http://[::1]",
-        "http://169.254.169.254",
-        "https://10-0-0-5.example.com",
-        "https://router.lan",
-    ],
-)
-def test_a_source_on_this_machine_is_refused(source: str) -> None:
-    assert not allowed_source(source)
-
-
-async def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    places = {"mine.example": "127.0.0.1", "far.example": "93.184.216.34", "127.0.0.1.any.example": "127.0.0.1"}
-
-    async def getaddrinfo(self: object, host: str, port: object, **options: object) -> list[Any]:
-        if host not in places:
-            raise OSError
-        return [(None, None, None, "", (places[host], 0))]
-
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
-    sources = tuple(f"https://{host}" for host in ("mine.example", "far.example", "*.any.example", "*.far.example"))
-    view = await within_reach(View("ui://x", "", {"connectDomains": sources, "resourceDomains": sources[:1]}))
-    assert view.domains == {"connectDomains": ("https://far.example", "https://*.far.example"), "resourceDomains": ()}
-    assert view.refused == ("https://mine.example", "https://*.any.example")

@@ -81,7 +81,7 @@ def shared_notebook(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[L
 
 
 @pytest.fixture(scope="module")
-def lab(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
+def notebook(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
     """That notebook with no other server, and with no cells but those of the module, `CELLS`, which have run."""
     lab = shared_notebook
     lab.theme("light")
@@ -91,3 +91,10 @@ def lab(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
         finished(cell)
         assert errors(lab, cell) == []
     return lab
+
+
+@pytest.fixture
+def lab(notebook: Lab) -> Lab:
+    """That notebook without the cells of the tests before: all that is in a page costs time at each change."""
+    notebook.clear()
+    return notebook

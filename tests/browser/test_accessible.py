@@ -11,13 +11,13 @@ from tests.support.kernel_servers import PLAN
 from tests.support.kernel_servers import TRIPS as SERVER
 from tests.support.pages import (
     asked,
-    assert_readable,
     button,
     expect,
     field,
     finished,
     output,
     press,
+    readable,
     run,
     start,
     themes,
@@ -41,15 +41,14 @@ def plan(
     \"\"\"Plans a trip.\"\"\"
     return city
 """
-
 CELLS = (FORM, SERVER, "%mcp connect trips")
-
 SEVERE = {"serious", "critical"}
-
 RULES = """async (element) => {
     const found = await axe.run(element, {rules: {region: {enabled: false}}});
     return found.violations.map(each => [each.impact, each.id, each.nodes.map(node => node.html.slice(0, 300))]);
 }"""
+CALLS = """for text in ("one", "two"):
+    await host["show"].call_tool("one_text", {"text": text}, asker="agent")"""
 
 
 def told(lab: Lab) -> tuple[str, Any]:
@@ -61,97 +60,92 @@ def told(lab: Lab) -> tuple[str, Any]:
     return node["name"]["value"], next(e["value"]["value"] for e in node["properties"] if e["name"] == "invalid")
 
 
-@pytest.fixture
-def check(lab: Lab) -> Any:
-    lab.page.evaluate(axe_script().read_text())
-
-    def severe(shown: Locator) -> list[Any]:
-        """Return what axe-core finds in an output, but for what is not severe."""
-        return [found for found in shown.evaluate(RULES) if found[0] in SEVERE]
-
-    return severe
+@pytest.fixture(scope="module")
+def axe(notebook: Lab) -> None:
+    notebook.page.evaluate(axe_script().read_text())
 
 
-def test_a_form_has_no_severe_finding(lab: Lab, check: Any) -> None:
-    form = run(lab, "%mcp form wide:plan sizes=[1]")
-    press(form, "Run")
-    expect(form.get_by_role("alert").first).to_be_visible()
-    for theme in themes(lab):
-        assert check(form) == []
-        lab.picture(f"accessible-form-{theme}", first=lab.cells.count() - 1)
+def assert_accessible(lab: Lab, shown: Locator, picture: str = "") -> None:
+    """Assert that axe-core finds nothing severe in an output, in both themes."""
+    for _ in themes(lab, picture):
+        assert [violation for violation in shown.evaluate(RULES) if violation[0] in SEVERE] == []
 
 
-def test_unfitting_input_is_invalid_to_screen_readers(lab: Lab, check: Any) -> None:
+@pytest.mark.usefixtures("axe")
+def test_a_form_has_no_severe_finding(lab: Lab) -> None:
     form = run(lab, "%mcp form wide:plan")
     days, invalid = field(form, "days"), form.locator("[aria-invalid]")
     days.fill("many")
     expect(days).to_have_attribute("aria-invalid", "true")
     expect(invalid).to_have_count(1)
     assert told(lab) == ("days: integer, required; invalid: days: expected integer, got 'many'", "true")
-    assert check(form) == []
     days.fill("3")
     expect(invalid).to_have_count(0)
     assert told(lab) == ("days: integer, required", "false")
+    button(form, "Add").first.click()
+    expect(form.get_by_role("textbox", name="tags item").first).to_be_focused()
+    expect(form.locator("[title=null]")).to_have_count(0)
+    lab.clear()
+    form = run(lab, "%mcp form wide:plan sizes=[1]")
+    press(form, "Run")
+    expect(form.get_by_role("alert").first).to_be_visible()
+    assert_accessible(lab, form, "accessible-form")
 
 
-def test_an_approval_has_no_severe_finding(lab: Lab, check: Any) -> None:
-    cell = start(lab, 'await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")')
+@pytest.mark.usefixtures("axe")
+def test_approvals_are_accessible_and_no_key_answers_the_next(lab: Lab) -> None:
+    cell = start(lab, CALLS)
     panel = asked(cell)
     press(panel, "Edit")
     expect(button(panel, "Discard changes")).to_be_visible()
-    for _ in themes(lab):
-        assert check(panel) == []
-    press(panel, "Deny")
+    assert_accessible(lab, panel)
+    press(panel, "Discard changes")
+    press(panel, "Approve")
+    expect(panel).to_contain_text("two")
+    expect(button(panel, "Edit")).to_be_focused()
+    lab.page.keyboard.press("Shift+Tab")
+    lab.page.keyboard.press("Shift+Tab")
+    expect(button(panel, "Approve")).to_be_focused()
+    lab.page.keyboard.press("Enter")
     finished(cell)
 
 
-def test_the_explorer_has_no_severe_finding(lab: Lab, check: Any) -> None:
+@pytest.mark.usefixtures("axe")
+def test_the_explorer_has_no_severe_finding(lab: Lab) -> None:
     explorer = run(lab, "%mcp ui")
     expect(button(explorer, "Refresh")).to_be_visible()
     explorer.locator("button.mcp-explorer-name").filter(has_text="one_text").first.click()
     press(explorer, "Open form")
     expect(button(explorer, "Run")).to_be_visible()
-    for _ in themes(lab):
-        assert check(explorer) == []
+    assert_accessible(lab, explorer)
 
 
-def test_elicitation_is_accessible_and_enter_answers_it(lab: Lab, check: Any) -> None:
+@pytest.mark.usefixtures("axe")
+def test_elicitation_is_accessible_and_enter_answers_it(lab: Lab) -> None:
     cell = start(lab, PLAN)
     panel = output(cell)
     city = panel.get_by_role("textbox", name="city: string, required")
     expect(city).to_be_visible()
     city.press_sequentially("O")
     expect(city).to_have_attribute("aria-invalid", "true")
-    for _ in themes(lab):
-        assert check(panel) == []
+    assert_accessible(lab, panel)
     city.press_sequentially("slo")
     city.press("Enter")  # at once: the last letters may still be on their way
     expect(finished(cell)).to_contain_text("'accept Oslo 3'")
 
 
-def test_a_transcript_has_no_severe_finding(lab: Lab, check: Any) -> None:
+@pytest.mark.usefixtures("axe")
+def test_transcripts_and_errors_in_the_trace_are_accessible(lab: Lab) -> None:
     run(lab, "host.consent.policy = 'auto'")
     transcript = run(lab, "%%mcp_agent --model offline\nshow one_text with text hello")
     expect(transcript.locator(".mcp-magic").first).to_be_visible()
-    for _ in themes(lab):
-        assert check(transcript) == []
-    run(lab, "host.consent.policy = 'ask'")
-
-
-def test_errors_in_the_trace_are_readable(lab: Lab) -> None:
+    assert_accessible(lab, transcript)
+    lab.clear()
     for _ in range(2):
-        finished(start(lab, "%mcp raw show no/such"))
-    shown = run(lab, "%mcp trace show --errors")
+        run(lab, "%mcp raw show no/such")
+    shown = run(lab, "host.consent.policy = 'ask'\n%mcp trace show --errors")
     assert shown.locator(".mcp-error").count() > 1, "also on the grey of every second row"
-    for _ in themes(lab):
-        assert_readable(lab.page, ".mcp-lines")
-
-
-def test_a_new_field_gets_the_focus_and_no_title_is_null(lab: Lab) -> None:
-    form = run(lab, "%mcp form wide:plan")
-    button(form, "Add").first.click()
-    expect(form.get_by_role("textbox", name="tags item").first).to_be_focused()
-    expect(form.locator("[title=null]")).to_have_count(0)
+    readable(lab, ".mcp-lines")
 
 
 def test_enter_runs_form_with_last_letters_and_focuses_result(lab: Lab) -> None:
@@ -164,16 +158,3 @@ def test_enter_runs_form_with_last_letters_and_focuses_result(lab: Lab) -> None:
     result = form.locator(".mcp-outcome")
     expect(result).to_be_focused()
     expect(result).to_contain_text("done in")
-
-
-def test_next_question_gets_focus_but_no_key_answers_it(lab: Lab) -> None:
-    calls = 'for text in ("one", "two"):\n    await host["show"].call_tool("one_text", {"text": text}, asker="agent")'
-    cell = start(lab, calls)
-    press(asked(cell), "Approve")
-    expect(output(cell)).to_contain_text("two")
-    expect(button(output(cell), "Edit")).to_be_focused()
-    lab.page.keyboard.press("Shift+Tab")
-    lab.page.keyboard.press("Shift+Tab")
-    expect(button(output(cell), "Approve")).to_be_focused()
-    lab.page.keyboard.press("Enter")
-    finished(cell)

@@ -9,16 +9,16 @@ import pytest
 
 from tests.support.pages import (
     asked,
-    assert_readable,
     expect,
     field,
     finished,
     output,
     press,
+    readable,
     run,
     saved,
     start,
-    themes,
+    window_of,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
     asked(cell)
     expect(shown).to_contain_text("what came of it")
     expect(shown).to_contain_text("waiting")
-    lab.picture("agent-asked", first=lab.cells.count() - 1)
     press(shown, "Edit")
     text = field(shown, "text")
     text.fill("")
@@ -79,8 +78,14 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
     expect(shown.locator("table", has_text="1")).not_to_have_count(0)
     expect(shown).to_contain_text("approved by you")
     expect(shown.locator("button")).to_have_count(0)
-    lab.picture("agent-done", first=lab.cells.count() - 1)
+    assert len(readable(lab, picture="agent")) > 10
     expect(run(lab, "done.calls.arguments[0]['text']")).to_contain_text("'ho ho'")
+    outputs = [o for cell in saved(lab)["cells"] for o in cell.get("outputs", [])]
+    assert not any("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
+    kept = "".join(json.dumps(o) for o in outputs if "text/html" in o.get("data", {}))
+    assert "Have one text made." in kept
+    assert "show:one_text" in kept
+    assert "It says" in kept
 
 
 @pytest.mark.firefox
@@ -93,16 +98,10 @@ def test_plan_table_is_ticked_edited_and_approved(lab: Lab) -> None:
     expect(shown).to_contain_text("denied by rule")
     expect(shown.locator("b > code")).to_have_text("deny show:one_text 'text=secret*'")
     expect(shown).to_contain_text("p⟨Cyrillic \u0430⟩ypal.com")
-    for theme in themes(lab):
-        assert_readable(lab.page, ".mcp-magic", ".mcp-form")
-        lab.picture(f"plan-{theme}", first=lab.cells.count() - 1)
-    size = lab.page.viewport_size
-    lab.page.set_viewport_size({"width": 600, "height": 900})
-    lab.picture("plan-narrow", first=lab.cells.count() - 1)
-    widest = shown.get_by_label("2. text").evaluate("box => box.scrollWidth - box.clientWidth")
-    assert widest <= 0, "all of a value is in sight in its cell"
-    assert size is not None
-    lab.page.set_viewport_size(size)
+    readable(lab, ".mcp-magic", ".mcp-form", picture="plan")
+    with window_of(lab, 600):
+        widest = shown.get_by_label("2. text").evaluate("box => box.scrollWidth - box.clientWidth")
+        assert widest <= 0, "all of a value is in sight in its cell"
 
     expect(shown.get_by_role("button", name="Approve selected")).to_be_disabled()
     text = shown.get_by_label("1. text")
@@ -112,7 +111,6 @@ def test_plan_table_is_ticked_edited_and_approved(lab: Lab) -> None:
     press(shown, "Show all of 4. text (1,500 characters)")
     press(shown, "Approve selected")
     expect(shown).to_contain_text("3 approved, 1 left")
-    lab.picture("plan-rest", first=lab.cells.count() - 1)
     shown.get_by_label("why they must not be called").fill("looks odd")
     press(shown, "Deny rest")
 
@@ -127,7 +125,6 @@ def test_thinking_model_stops_and_many_calls_fit_on_screen(lab: Lab) -> None:
     cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake 22 texts.")
     shown = output(cell)
     expect(shown).to_contain_text("model thinking · ")
-    lab.picture("agent-thinking", first=lab.cells.count() - 1)
     press(shown, "Stop")
     finished(cell)
     expect(shown).to_contain_text("stopped by you; --thread many goes on from there")
@@ -136,26 +133,9 @@ def test_thinking_model_stops_and_many_calls_fit_on_screen(lab: Lab) -> None:
     cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake them again.")
     shown = finished(cell)
     expect(shown.locator("strong", has_text="All")).to_be_visible()
-    lab.picture("agent-many", first=lab.cells.count() - 2)
     box = shown.bounding_box()
     assert box is not None
     assert box["height"] < 500
     expect(shown.locator("code", has_text="text 7")).not_to_be_visible()
     shown.get_by_text("show all").first.click()
     expect(shown.locator("code", has_text="text 7")).to_be_visible()
-
-
-def test_the_saved_notebook_reads_well_without_a_kernel(lab: Lab) -> None:
-    outputs = [o for cell in saved(lab)["cells"] for o in cell.get("outputs", [])]
-    shown = [json.dumps(o) for o in outputs if "data" in o and "text/html" in o["data"]]
-
-    assert any("Have one text made." in text and "show:one_text" in text for text in shown)
-    assert any("It says" in text for text in shown)
-    assert not any("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
-
-
-@pytest.mark.firefox
-def test_a_transcript_can_be_read_in_both_themes(lab: Lab) -> None:
-    for theme in themes(lab):
-        assert len(assert_readable(lab.page)) > 10
-        lab.picture(f"agent-{theme}", first=lab.cells.count() - 2)

@@ -36,12 +36,10 @@ def test_click_on_link_logs_in_and_notebook_keeps_no_secret(lab: Lab, protected:
     expect(button(cell, "Use this address")).to_be_visible()
     assert not protected.authority.asked("authorize"), "nothing is opened by itself"
     assert {"noopener", "noreferrer"} <= set(str(link.get_attribute("rel")).split())
-    lab.picture("authorization", first=lab.cells.count() - 1)
     with lab.page.context.expect_page() as opened:
         link.click()
     expect(opened.value.locator("h1")).to_have_text("Logged in")
     opened.value.close()
-
     shown = finished(cell)
     expect(shown).to_contain_text("✓ came back: log-in to notes at 127.0.0.1")
     expect(shown.locator("button")).to_have_count(0)
@@ -64,5 +62,4 @@ def test_an_address_is_pasted_where_the_browser_is_elsewhere(lab: Lab, protected
     back = lab.page.context.request.get(url, max_redirects=0).headers["location"]
     address.fill(back)
     press(output(cell), "Use this address")
-
     expect(finished(cell)).to_contain_text("✓ came back: log-in to notes")

@@ -24,9 +24,7 @@ def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:
     expect(output(cell)).to_contain_text("Server trips asks you for:")
     expect(output(cell)).to_contain_text("Where <i>to</i>?")
     field(cell, "city").fill("Oslo")
-    lab.picture("elicitation-form", first=lab.cells.count() - 1)
     press(output(cell), "Submit")
-
     shown = finished(cell)
     expect(shown).to_contain_text("✓ sent city=Oslo, days=3 to trips (Where <i>to</i>?)")
     expect(shown).to_contain_text("'accept Oslo 3'")
@@ -39,10 +37,7 @@ def test_a_page_is_a_link_that_only_the_person_opens(lab: Lab) -> None:
     link = output(cell).get_by_role("link", name="open bank.example in a new tab")
     expect(link).to_have_attribute("href", "https://bank.example/login?id=1")
     expect(link).to_have_attribute("target", "_blank")
-    relation = str(link.get_attribute("rel")).split()
-    lab.picture("elicitation-page", first=lab.cells.count() - 1)
+    assert {"noopener", "noreferrer"} <= set(str(link.get_attribute("rel")).split())
     press(output(cell), "Decline")
-
-    assert {"noopener", "noreferrer"} <= set(relation)
     expect(finished(cell)).to_contain_text("✗ declined: bank (page at bank.example: Log in)")
     assert len(lab.page.context.pages) == pages

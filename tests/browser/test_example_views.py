@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.environments import view_command
-from tests.support.pages import expect, press, run, themes
+from tests.support.pages import expect, press, run, themes, view_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,16 +150,14 @@ def shown(lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
     cell.locator(".mcp-app").scroll_into_view_if_needed()
     yield cell
     run(lab, f"%mcp disconnect {name}")
-    lab.clear()
 
 
 @pytest.mark.parametrize(("shown", "example"), [(name, name) for name in EXAMPLES], indirect=["shown"], ids=EXAMPLES)
 def test_an_example_is_shown_and_reacts_in_both_themes(lab: Lab, shown: Locator, example: str) -> None:
     lab.failures.clear()
-    view = shown.frame_locator(".mcp-app-frame > iframe").frame_locator("iframe")
+    view = view_in(shown)
     EXAMPLES[example][1](shown, view)
 
-    for theme in themes(lab):
+    for _ in themes(lab, f"example-{example}"):
         shown.locator(".mcp-app").scroll_into_view_if_needed()
-        lab.picture(f"example-{example}-{theme}", first=lab.cells.count() - 1)
     assert not [failure for failure in lab.failures if "mcp-app" in failure]

@@ -199,10 +199,10 @@ def heard() -> Iterator[Listener]:
 
 
 @pytest.fixture(scope="module")
-def connected(lab: Lab, heard: Listener) -> Lab:
+def connected(notebook: Lab, heard: Listener) -> Lab:
     command = shlex.join([sys.executable, str(SERVER), heard.url])
-    run(lab, f"%mcp connect --name hostile -- {command}")
-    return lab
+    run(notebook, f"%mcp connect --name hostile -- {command}")
+    return notebook
 
 
 @pytest.fixture(scope="module")
@@ -216,24 +216,17 @@ def puppet(connected: Lab, cell: Locator) -> Frame:
 
 
 @pytest.mark.firefox
-@pytest.mark.parametrize("what", READING)
-def test_a_view_reads_nothing_of_the_page_and_the_browser(puppet: Frame, what: str) -> None:
-    assert attempt(puppet, f"return {READING[what]}") is None
-
-
-def test_a_view_does_not_learn_the_address_of_the_page(connected: Lab, puppet: Frame) -> None:
-    known = puppet.evaluate("[location.href, document.baseURI, document.referrer, document.URL, name].join(' ')")
-
-    assert connected.page.url.split("//")[1].split("/")[0] not in known
+def test_a_view_reads_nothing_of_the_page_and_the_browser(connected: Lab, puppet: Frame) -> None:
+    assert {what: got for what in READING if (got := attempt(puppet, f"return {READING[what]}")) is not None} == {}
+    names = puppet.evaluate("[location.href, document.baseURI, document.referrer, document.URL, name].join(' ')")
+    assert connected.page.url.split("//")[1].split("/")[0] not in names, "nor the address of the page"
 
 
 @pytest.mark.firefox
 @pytest.mark.parametrize("way", SENDING)
 def test_a_script_of_a_view_sends_nothing_out(connected: Lab, heard: Listener, puppet: Frame, way: str) -> None:
     pages = connected.page.context.pages
-
     attempt(puppet, SENDING[way])
-
     assert arrived(connected, heard) == []
     assert connected.page.context.pages == pages
 
@@ -241,7 +234,6 @@ def test_a_script_of_a_view_sends_nothing_out(connected: Lab, heard: Listener, p
 @pytest.mark.firefox
 def test_markup_loads_nothing_from_outside(connected: Lab, heard: Listener) -> None:
     view(run(connected, "%mcp call hostile:markup"))
-
     assert arrived(connected, heard) == []
 
 
@@ -256,16 +248,15 @@ def test_a_view_leaves_its_frame_for_no_other_address(connected: Lab, heard: Lis
     assert (connected.page.context.pages, connected.page.url) == (pages, address)
 
 
-@pytest.mark.parametrize("name", ["for_models", "nothing", "one_text", "show:one_text"])
-def test_view_calls_only_tools_offered_to_views(puppet: Frame, name: str) -> None:
-    reply = puppet.evaluate("name => ask('tools/call', {name, arguments: {text: 'x'}})", name)
-
-    assert "offers no tool" in reply["error"]["message"]
-
-
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ui://x", "//x", 5])
-def test_non_web_links_are_refused_unasked(cell: Locator, puppet: Frame, url: object) -> None:
-    assert "error" in puppet.evaluate("url => ask('ui/open-link', {url})", url)
+def test_what_is_not_offered_to_views_is_refused_unasked(cell: Locator, puppet: Frame) -> None:
+    call = "name => ask('tools/call', {name, arguments: {text: 'x'}})"
+    for name in ("for_models", "nothing", "one_text", "show:one_text"):
+        assert "offers no tool" in puppet.evaluate(call, name)["error"]["message"]
+    for url in ("javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ui://x", "//x", 5):
+        assert "error" in puppet.evaluate("url => ask('ui/open-link', {url})", url)
+    for value in ("'x'.repeat(5e6)", "1n", "(() => { const a = []; a[0] = a; return a })()"):  # too large, or no JSON
+        text = f"{{content: [{{type: 'text', text: 'x'}}], structuredContent: {{a: {value}}}}}"
+        assert "error" in puppet.evaluate(f"ask('ui/update-model-context', {text})")
     expect(cell.locator(".mcp-app-question")).to_have_count(0)
 
 
@@ -345,30 +336,17 @@ def test_a_view_is_no_higher_than_the_page_allows(cell: Locator, puppet: Frame) 
     assert 0 < cell.locator(".mcp-app-frame iframe").bounding_box()["height"] <= 800  # type: ignore[index]
 
 
-@pytest.mark.parametrize("value", ["'x'.repeat(5e6)", "1n", "(() => { const a = []; a[0] = a; return a })()"])
-def test_what_is_too_large_or_no_json_is_answered_by_an_error(puppet: Frame, value: str) -> None:
-    text = f"{{content: [{{type: 'text', text: 'x'}}], structuredContent: {{a: {value}}}}}"
-
-    assert "error" in puppet.evaluate(f"ask('ui/update-model-context', {text})")
-
-
-def test_flood_of_requests_is_refused_but_for_one_question(connected: Lab) -> None:
+def test_floods_are_refused_and_stop_their_view_and_nothing_else(connected: Lab) -> None:
     shown = run(connected, "%mcp call hostile:puppet")
     refused = """new Promise(done => {
         for (let i = 0; i < 100; i++)
             ask('tools/call', {name: 'write', arguments: {text: 'x'}}).then(({error}) => error && done(error.message));
     })"""
-
-    assert "requests are pending" in view(shown).evaluate(refused)
+    frame = view(shown)
+    assert "requests are pending" in frame.evaluate(refused)
     expect(shown.locator(".mcp-app-question")).to_have_count(1)
-
-
-def test_a_flood_of_messages_stops_its_view_and_nothing_else(connected: Lab) -> None:
-    shown = run(connected, "%mcp call hostile:puppet")
-    flood = "for (let i = 0; i < 100_000; i++) post({method: 'ui/notifications/size-changed', params: {height: i}})"
-    view(shown).evaluate(flood)
-
-    expect(shown.locator(".mcp-app-status")).to_contain_text("too many messages")
+    frame.evaluate("for (let i = 0; i < 30_000; i++) post({method: 'ui/notifications/size-changed', params: {}})")
+    expect(shown.locator(".mcp-app-status")).to_contain_text("stopped: it sent too many messages")
     expect(run(connected, "print('the notebook goes on')")).to_contain_text("goes on")
 
 
@@ -377,7 +355,6 @@ def test_a_flood_of_messages_stops_its_view_and_nothing_else(connected: Lab) -> 
 def test_a_script_of_a_view_has_no_webrtc(connected: Lab, puppet: Frame, way: str) -> None:
     with listening_for_datagrams() as heard:
         attempt(puppet, _PEER + PEERS[way].replace("PORT", str(heard.getsockname()[1])))
-
         assert datagrams(connected, heard) == 0
 
 
@@ -385,7 +362,6 @@ def test_a_script_of_a_view_has_no_webrtc(connected: Lab, puppet: Frame, way: st
 def test_frames_in_markup_have_no_webrtc(connected: Lab, heard: Listener) -> None:
     with listening_for_datagrams(int(heard.url.rpartition(":")[2])) as datagram:
         view(run(connected, "%mcp call hostile:peers"))
-
         assert datagrams(connected, datagram) == 0
 
 
@@ -400,20 +376,11 @@ WORKING = {
 }
 
 
-@pytest.fixture(scope="module")
-def unharmed(connected: Lab) -> Frame:
-    """A view in which no attack has run: attacks replace functions of their own view, and fill it with frames."""
-    return view(run(connected, "%mcp call hostile:puppet"))
-
-
 @pytest.mark.firefox
-@pytest.mark.parametrize("what", WORKING)
-def test_what_a_view_needs_goes_on_working(unharmed: Frame, what: str) -> None:
-    assert attempt(unharmed, WORKING[what], seconds=30) == "1"
-
-
-@pytest.mark.firefox
-def test_a_view_says_where_it_may_load_from(cell: Locator) -> None:
+def test_what_a_view_needs_goes_on_working(connected: Lab, cell: Locator) -> None:
+    # A view in which no attack has run: attacks replace functions of their own view, and fill it with frames.
+    unharmed = view(run(connected, "%mcp call hostile:puppet"))
+    assert {what: attempt(unharmed, WORKING[what], seconds=30) for what in WORKING} == dict.fromkeys(WORKING, "1")
     assert cell.locator(".mcp-app-title").get_attribute("title") == "loads nothing from elsewhere"
 
 

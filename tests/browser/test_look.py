@@ -10,8 +10,8 @@ import nbformat.v4 as v4
 import pytest
 
 from tests.support.notebooks import NOTEBOOKS, write_notebook
-from tests.support.pages import assert_readable, expect, run, themes
 from tests.support.unsafe import EVIL
+from tests.support.pages import expect, readable, run, window_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,21 +55,16 @@ OURS = """ResourceResult(ReadResourceResult(contents=[
 
 
 @pytest.fixture(scope="module")
-def server(jupyterlab: JupyterLab) -> JupyterLab:
-    write_notebook(jupyterlab.folder / "hostile.ipynb", HOSTILE)
-    return jupyterlab
-
-
-@pytest.fixture(scope="module")
-def quickstart(server: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    with server.open(live_browser, "quickstart.ipynb") as lab:
+def quickstart(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    with jupyterlab.open(live_browser, "quickstart.ipynb") as lab:
         lab.run_all()
         yield lab
 
 
 @pytest.fixture(scope="module")
-def hostile(server: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    with server.open(live_browser, "hostile.ipynb") as lab:
+def hostile(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    write_notebook(jupyterlab.folder / "hostile.ipynb", HOSTILE)
+    with jupyterlab.open(live_browser, "hostile.ipynb") as lab:
         lab.run_all()
         expect(lab.page.locator(".mcp-magic")).to_have_count(11)  # all is there that could do harm
         yield lab
@@ -82,23 +77,9 @@ def errors(outputs: list[dict[str, Any]]) -> list[str]:
 def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
     cells = json.loads((NOTEBOOKS / "quickstart.ipynb").read_text())["cells"]
     expected = [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
-    failed = [i for i, outputs in enumerate(quickstart.outputs()) if errors(outputs)]
-    assert failed == expected
+    assert [i for i, outputs in enumerate(quickstart.outputs()) if errors(outputs)] == expected
     assert len(expected) >= 2
     assert quickstart.failures == []
-
-
-def test_a_tutorial_runs_and_fails_only_where_it_says_so(server: JupyterLab, live_browser: Browser) -> None:
-    cells = json.loads((NOTEBOOKS / "write_a_server.ipynb").read_text())["cells"]
-    with server.open(live_browser, "write_a_server.ipynb") as lab:
-        lab.run_all()
-        failed = [i for i, outputs in enumerate(lab.outputs()) if errors(outputs)]
-        assert failed == [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
-        assert [output for outputs in lab.outputs() for output in outputs if output.get("name") == "stderr"] == []
-        assert lab.failures == []
-
-
-def test_errors_are_one_line_without_python_frames(quickstart: Lab) -> None:
     expect(quickstart.page.locator("[data-mime-type='application/vnd.jupyter.stderr']")).to_have_text(
         [
             "ArgumentsError: days: expected integer, 1 to 14, got 'tomorrow'",
@@ -134,10 +115,9 @@ def test_text_stands_left_numbers_right_and_names_are_not_broken(quickstart: Lab
 
 
 def test_all_text_is_readable(quickstart: Lab) -> None:
-    for _ in themes(quickstart):
-        names = assert_readable(quickstart.page)
-        assert len(names) > 100
-        assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {*names}
+    names = readable(quickstart)
+    assert len(names) > 100
+    assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {*names}
 
 
 def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
@@ -147,10 +127,6 @@ def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
     assert page.evaluate("({}).polluted ?? null") is None
     assert page.title() == "hostile.ipynb - JupyterLab"
     assert hostile.dialogs == []
-
-
-def test_what_a_hostile_server_sends_is_text(hostile: Lab) -> None:
-    page = hostile.page
     for markup in ("script", "h1", "textarea", "iframe", "a", "[onerror]", "[onload]", "img:not([src^='data:image/'])"):
         assert page.locator(f".mcp-magic {markup}").count() == 0, markup
     shown = [text for text in page.locator(".mcp-magic pre").all_inner_texts() if "\\u202egnp.exe" in text]
@@ -175,46 +151,37 @@ def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
     assert abs(header["y"] - box["y"]) < 2
 
 
-def test_a_date_stays_on_one_line_on_a_narrow_page(hostile: Lab) -> None:
-    hostile.page.set_viewport_size({"width": 600, "height": 900})
-    shown = run(hostile, "%mcp")
-    lines = """(table) => [...table.tBodies[0].rows[0].cells].map(cell => {
-        const text = document.createRange(); text.selectNodeContents(cell);
-        return [cell.innerText, new Set([...text.getClientRects()].map(each => each.top)).size];
-    })"""
-    cells = dict(shown.locator("table").evaluate(lines))
-    hostile.page.set_viewport_size({"width": 1200, "height": 900})
-    assert cells["2026-07-28"] == 1
+def test_a_date_stays_on_one_line_on_a_narrow_page(lab: Lab) -> None:
+    shown = run(lab, "%mcp")
+    with window_of(lab, 600):
+        lines = """(table) => [...table.tBodies[0].rows[0].cells].map(cell => {
+            const text = document.createRange(); text.selectNodeContents(cell);
+            return [cell.innerText, new Set([...text.getClientRects()].map(each => each.top)).size];
+        })"""
+        assert dict(shown.locator("table").evaluate(lines))["2026-07-28"] == 1
 
 
 LISTING = "from mcp_magic.results import Listing\nListing"
 LISTINGS = {
-    "servers": ("%mcp", "latency"),
-    "many columns": (f"{LISTING}([{{**dict.fromkeys('abcdefgh', 'x y'), 'reason': 'no ' * 99}}])", "reason"),
-    "findings": ("%mcp lint show", "what, and what to do"),
-    "errors": (f"{LISTING}([{{'rows': 9, 'error': 'x' * 200}}])", "error"),
-    "trace": ("%mcp trace", ""),
+    "%mcp": "latency",
+    f"{LISTING}([{{**dict.fromkeys('abcdefgh', 'x y'), 'reason': 'no ' * 99}}])": "reason",
+    "%mcp lint show": "what, and what to do",
+    f"{LISTING}([{{'rows': 9, 'error': 'x' * 200}}])": "error",
+    "%mcp trace": "",
 }
 
 
 @pytest.mark.firefox
-@pytest.mark.parametrize("name", LISTINGS)
-def test_no_cell_of_a_listing_is_off_the_edge_of_a_narrow_page(lab: Lab, name: str) -> None:
-    source, column = LISTINGS[name]
-    size = lab.page.viewport_size
-    frame = run(lab, source).locator(".mcp-scroll").last
+def test_no_cell_of_a_listing_is_off_the_edge_of_a_narrow_page(lab: Lab) -> None:
+    frames = {run(lab, source).locator(".mcp-scroll").last: column for source, column in LISTINGS.items()}
     label = "(cells) => cells.map(cell => getComputedStyle(cell, '::before').content)"
-    try:
-        for width in (700, 360):
-            lab.page.set_viewport_size({"width": width, "height": 900})
-            lab.page.wait_for_function(f"innerWidth === {width}")
-            assert frame.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
-            cells = frame.locator("tbody tr").first.locator("td")
-            assert not column or f'"{column}"' in cells.evaluate_all(label)
-            for theme in themes(lab):
-                lab.picture(f"{name}-{width}-{theme}", first=lab.cells.count() - 1)
-    finally:
-        lab.page.set_viewport_size(size)
+    for width in (700, 360):
+        with window_of(lab, width):
+            for frame, column in frames.items():
+                assert frame.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+                cells = frame.locator("tbody tr").first.locator("td")
+                assert not column or f'"{column}"' in cells.evaluate_all(label)
+            lab.picture(f"listings-{width}", first=0)
 
 
 @pytest.mark.firefox
@@ -242,8 +209,8 @@ call = {"name": "showcase__one_text", "args": {"text": EVIL}, "id": "call_1"}
 evil_model = ScriptedModel([AIMessage(EVIL, tool_calls=[call, {"name": EVIL, "args": {}, "id": "call_2"}]), EVIL])"""
 
 
-def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, server: JupyterLab, live_browser: Browser) -> None:
-    (server.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
+def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, jupyterlab: JupyterLab) -> None:
+    (jupyterlab.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
     asked: list[str] = []
     hostile.page.on("request", lambda request: asked.append(request.url))
     run(hostile, MODEL)
@@ -251,7 +218,7 @@ def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, server: Jupy
     expect(shown).to_contain_text("evil.png?q=secret")
     expect(shown).to_contain_text("flowchart LR")
     hostile.page.wait_for_function("() => document.fonts.status === 'loaded'")
-    foreign = [url for url in asked if "/evil." in url or not url.startswith((server.url, "data:", "blob:"))]
+    foreign = [url for url in asked if "/evil." in url or not url.startswith((jupyterlab.url, "data:", "blob:"))]
     assert foreign == []
     assert hostile.dialogs == []
     ours = shown.locator(".mcp-magic")
@@ -262,16 +229,16 @@ def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, server: Jupy
 
     outputs = [json.dumps(output) for cell in hostile.outputs() for output in cell]
     kept = [json.loads(text) for text in outputs if "mcp-magic" in text and "evil.png?q=" in text]
-    (server.folder / "evil-saved.ipynb").write_text(
+    (jupyterlab.folder / "evil-saved.ipynb").write_text(
         json.dumps(v4.new_notebook(cells=[v4.new_code_cell("%%mcp_agent", outputs=kept)]))
     )
-    page = live_browser.new_page()
+    page = hostile.page.context.new_page()
     later: list[str] = []
     page.on("request", lambda request: later.append(request.url))
-    page.goto(f"{server.url}/doc/tree/evil-saved.ipynb?reset")
+    page.goto(f"{jupyterlab.url}/doc/tree/evil-saved.ipynb?reset")
     expect(page.locator(".mcp-magic").first).to_contain_text("evil.png?q=secret")
     page.wait_for_function("() => document.fonts.status === 'loaded'")
-    assert [url for url in later if "/evil." in url or not url.startswith((server.url, "data:", "blob:"))] == []
+    assert [url for url in later if "/evil." in url or not url.startswith((jupyterlab.url, "data:", "blob:"))] == []
     page.close()
 
 

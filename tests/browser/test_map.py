@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pages import assert_readable, expect, finished, output, press, run, start, themes
+from tests.support.pages import expect, finished, output, press, readable, run, start, window_of
 
 if TYPE_CHECKING:
     from tests.support.lab import Lab
@@ -50,10 +50,8 @@ MAP = "out = %mcp map mapped:work --rows $table --concurrency 8\nout"
 def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab: Lab) -> None:
     cell = start(lab, MAP)
     expect(output(cell)).to_contain_text("32 of 60 (53 %)")
-    expect(output(cell)).to_contain_text(
-        "6 failed · 8 in flight · work failed: no station in <i>this</i> city (6 rows)"
-    )
-    lab.picture("map-running", first=lab.cells.count() - 1)
+    failed = "6 failed · 8 in flight · work failed: no station in <i>this</i> city (6 rows)"
+    expect(output(cell)).to_contain_text(failed)
     press(output(cell), "Cancel")
     shown = finished(cell)
     expect(shown).to_contain_text(
@@ -62,16 +60,12 @@ def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab: Lab) -> None:
     expect(shown).to_contain_text("✗ mapped:work: 26 of 60 rows done, 6 failed, 8 unknown, 20 waiting")
     expect(shown).to_contain_text("It stopped: cancelled; await out.retry() goes on with the rest")
     expect(shown.get_by_role("row", name="6 work failed: no station in <i>this</i> city")).to_be_visible()
-    lab.picture("map-cancelled", first=lab.cells.count() - 1)
     cell = start(lab, "go.set()\n%mcp map --resume $out --repeat-unknown")
     shown = finished(cell)
     expect(shown).to_contain_text("! mapped:work: 51 of 60 rows done, 9 failed")
-    lab.picture("map-finished", first=lab.cells.count() - 1)
 
 
 def test_a_failed_map_and_dates_are_readable(lab: Lab) -> None:
-    size = lab.page.viewport_size or {"width": 1200, "height": 900}
-    first = lab.cells.count()
     failed = run(lab, "out = %mcp map mapped:work --rows {[{'n': 7 * n + 3} for n in range(9)]}")
     expect(failed).to_contain_text("✗ map mapped:work: failed · 0 of 9 rows done · 9 failed")
     expect(failed).to_contain_text("work failed: no station in <i>this</i> city (9 rows)")
@@ -83,16 +77,13 @@ def test_a_failed_map_and_dates_are_readable(lab: Lab) -> None:
     exploded = run(lab, "%mcp map --resume $out --explode")
     expect(exploded).not_to_contain_text("Answers are lists")
     lines = "dates => dates.map(date => date.getClientRects().length)"
-    for theme in themes(lab):
-        for width in (1280, 700):
-            lab.page.set_viewport_size({"width": width, "height": 900})
+    for width in (1280, 700):
+        with window_of(lab, width):
             for shown in (lists, exploded):
                 dates = shown.locator(".mcp-date")
                 assert dates.count() == (24 if shown is lists else 48)  # a list is cut after its first
                 assert set(dates.evaluate_all(lines)) == {1}
-            lab.picture(f"map-lists-{width}-{theme}", first=first)
-        assert_readable(lab.page)
-    lab.page.set_viewport_size(size)
+    readable(lab, picture="map-lists", first=0)
 
 
 def test_one_panel_asks_about_all_calls_of_a_map(lab: Lab) -> None:
@@ -101,10 +92,8 @@ def test_one_panel_asks_about_all_calls_of_a_map(lab: Lab) -> None:
     panel = output(cell)
     expect(panel).to_contain_text("You are about to call mapped:work 60 times")
     expect(panel).to_contain_text("… 55 more values")
-    lab.picture("map-question", first=lab.cells.count() - 1)
     press(panel, "Approve")
     shown = finished(cell)
     expect(shown).to_contain_text("✓ approved mapped:work 60 times by you")
     expect(shown).to_contain_text("! map mapped:work: 51 of 60 rows done · 9 failed")
     expect(shown).to_contain_text("work failed: no station in <i>this</i> city (9 rows)")
-    lab.picture("map-approved", first=lab.cells.count() - 1)

@@ -10,7 +10,7 @@ import pytest
 from tests.support import dash_server
 from tests.support.lab import Notebook7
 from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
-from tests.support.pages import SETUP, WAIT_MS, asked, expect, field, finished, press, run, start
+from tests.support.pages import SETUP, WAIT_MS, asked, expect, field, finished, press, run, start, view_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,44 +42,30 @@ def test_a_form_is_filled_in_and_run(notebook: Lab) -> None:
     form = run(notebook, "form = %mcp form show:one_text\nform")
     field(form, "text").fill("from a form")
     press(form, "Run")
-
     expect(form.get_by_text("done in")).to_be_visible()
     expect(run(notebook, "print(form.result.text)")).to_contain_text("from a form")
+    explorer = run(notebook, "%mcp ui")
+    explorer.locator("input[type=text]").first.fill("one_text")
+    expect(explorer.get_by_text("one_text").first).to_be_visible()
 
 
-def test_a_call_is_approved_below_its_running_cell(notebook: Lab) -> None:
+def test_calls_are_approved_below_their_running_cells(notebook: Lab) -> None:
     cell = start(notebook, CALL)
     press(asked(cell), "Approve")
-
     expect(finished(cell)).to_contain_text("'hi'")
-
-
-def test_an_agent_is_shown_while_it_waits_for_approval(notebook: Lab) -> None:
     cell = start(notebook, AGENT)
     asked(cell)
     expect(cell).to_contain_text("use one_text with text hello")
     press(cell, "Approve")
-
     expect(finished(cell)).to_contain_text("1 call")
-
-
-def test_the_explorer_finds_a_tool(notebook: Lab) -> None:
-    explorer = run(notebook, "%mcp ui")
-    explorer.locator("input[type=text]").first.fill("one_text")
-
-    expect(explorer.get_by_text("one_text").first).to_be_visible()
 
 
 def test_a_view_is_below_its_call_and_calls_back(notebook: Lab) -> None:
     run(notebook, f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}")
     shown = run(notebook, "%mcp call dash:sales region=US")
-    view = shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
+    view = view_in(shown)
     expect(view.locator("#answer")).to_have_text("US: 42")
     view.locator("#more").click()
     press(shown, "Approve")
-
     expect(view.locator("#answer")).to_have_text("step 2 done")
-
-
-def test_nothing_went_wrong_in_the_page(notebook: Lab) -> None:
-    assert (notebook.failures, notebook.dialogs) == ([], [])
+    assert (notebook.failures, notebook.dialogs) == ([], []), "nothing went wrong in the page"

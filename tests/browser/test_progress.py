@@ -29,9 +29,7 @@ def test_bar_is_shown_and_cancel_ends_call_but_not_session(lab: Lab, tmp_path: P
     expect(bar).to_have_attribute("value", "0.750")
     expect(output(cell)).to_contain_text("3 of 4 (75 %)")
     expect(output(cell)).to_contain_text("<b>loading</b>")
-    lab.picture("progress-bar", first=lab.cells.count() - 1)
     press(output(cell), "Cancel")
-
     shown = finished(cell)
     expect(shown).to_contain_text("✗ reports:hold: cancelled · 3 of 4 (75 %)")
     expect(shown.locator("button")).to_have_count(0)
@@ -44,9 +42,7 @@ def test_waiting_call_shows_after_a_second_and_leaves_no_trace(lab: Lab, tmp_pat
     cell = start(lab, f"r = %mcp call reports:hold folder={tmp_path}")
     expect(output(cell)).to_contain_text("reports:hold · ")
     expect(output(cell).get_by_role("button", name="Cancel")).to_be_visible()
-    lab.picture("waiting", first=lab.cells.count() - 1)
     (tmp_path / "go").touch()
-
     finished(cell)
     expect(output(cell).locator("button")).to_have_count(0)
     expect(output(cell)).not_to_contain_text("reports:hold")
@@ -57,11 +53,9 @@ def test_logs_show_live_then_collapse_and_save_no_widget(lab: Lab, tmp_path: Pat
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} text='disk <i>full</i>'")
     expect(output(cell)).to_contain_text("warning reports: disk <i>full</i>")
     (tmp_path / "go").touch()
-
     shown = finished(cell)
     expect(shown).to_contain_text("1 log message: 1 warning")
     expect(shown.locator("details pre")).not_to_be_visible()
     shown.locator("summary").first.click()
     expect(shown.locator("details pre")).to_be_visible()
-    lab.picture("progress-logs", first=lab.cells.count() - 1)
     assert "widget-view" not in json.dumps(saved(lab)["cells"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.kernel_servers import SUMMARISE
 from tests.support.kernel_servers import WRITER as SERVER
-from tests.support.pages import button, expect, finished, output, press, start
+from tests.support.pages import button, expect, finished, output, press, readable, start
 
 if TYPE_CHECKING:
     from tests.support.lab import Lab
@@ -38,12 +38,9 @@ def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
     expect(areas).to_have_count(2)
     areas.nth(1).fill("Dogs bark. Loudly. Often.")
     output(cell).get_by_text("show me the reply before it is sent").click()
-    lab.picture("sampling-edit", first=lab.cells.count() - 1)
     press(output(cell), "Approve")
     expect(output(cell)).to_contain_text("Dogs bark. Loudly. (offline")
-    lab.picture("sampling-reply", first=lab.cells.count() - 1)
     press(output(cell), "Send")
-
     shown = finished(cell)
     expect(shown).to_contain_text("✓ approved: 1 message to offline for writer, edited")
     expect(shown).to_contain_text("✓ sent: reply of offline to writer")
@@ -51,9 +48,7 @@ def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
     expect(shown.locator("button")).to_have_count(0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_images_tools_and_what_is_not_done_are_shown(lab: Lab, theme: str) -> None:
-    lab.theme(theme)
+def test_images_tools_and_what_is_not_done_are_shown(lab: Lab) -> None:
     cell = start(lab, "%mcp call eyes:ask")
     expect(button(cell, "Deny")).to_be_visible()
     expect(output(cell)).to_contain_text("What is <b>this</b>?")
@@ -61,9 +56,8 @@ def test_images_tools_and_what_is_not_done_are_shown(lab: Lab, theme: str) -> No
     expect(output(cell).locator("img[src^='data:image/png']")).to_have_count(1)
     output(cell).get_by_text("the tools that the model may ask the server to call").click()
     expect(output(cell)).to_contain_text("Add two numbers.")
-    lab.picture(f"sampling-{theme}", first=lab.cells.count() - 1)
+    readable(lab, picture="sampling")
     press(output(cell), "Deny")
-
     shown = finished(cell)
     expect(shown).to_contain_text("⊘ denied: 1 message to offline for eyes")
     expect(shown).to_contain_text("User rejected sampling request")

@@ -9,8 +9,7 @@ import pytest
 
 from mcp_magic.apps.widget import FOLDER
 from tests.support import dash_server
-from tests.support.lab import picture
-from tests.support.pages import expect, press, run
+from tests.support.pages import expect, press, run, view_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
@@ -27,17 +26,16 @@ def address(shown: Locator) -> str:
     return shown.locator("a").get_attribute("href") or ""
 
 
-def test_tab_shows_view_asks_above_it_and_reloads(lab: Lab, live_browser: Browser) -> None:
-    first = address(run(lab, "%mcp view $r"))
-    tab = live_browser.new_page()
+def test_tab_shows_view_asks_reloads_and_says_when_it_ends(lab: Lab) -> None:
+    first = address(run(lab, "shown = %mcp view $r\nshown"))
+    tab = lab.page.context.new_page()
     failures: list[str] = []
     tab.on("pageerror", lambda error: failures.append(str(error)))
     tab.goto(first)
-    view = tab.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
+    view = view_in(tab.locator("body"))
     expect(view.locator("#answer")).to_have_text("US: 42")
     view.locator("#more").click()
     expect(tab.locator(".mcp-app-question")).to_contain_text("app dash wants to call dash:refresh")
-    picture(tab, "view-page")
     press(tab.locator("body"), "Approve")
     expect(view.locator("#answer")).to_have_text("step 2 done")
 
@@ -48,15 +46,7 @@ def test_tab_shows_view_asks_above_it_and_reloads(lab: Lab, live_browser: Browse
     tab.reload()
     expect(view.locator("#answer")).to_have_text("US: 42")
     assert failures == []
-    tab.close()
-
-
-def test_a_page_whose_kernel_has_gone_says_so(lab: Lab, live_browser: Browser) -> None:
-    tab = live_browser.new_page()
-    tab.goto(address(run(lab, "shown = %mcp view $r\nshown")))
-    expect(tab.locator(".mcp-app-status")).to_have_text("")
     run(lab, "await shown.stop()")
-
     expect(tab.locator(".mcp-app-status")).to_contain_text("the kernel has gone")
     tab.close()
 

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import dash_server
-from tests.support.notebooks import write_notebook
-from tests.support.pages import expect, finished, output, press, run, running, saved, start, themes
+from tests.support.pages import expect, finished, output, press, run, running, saved, start, themes, view_in
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, FrameLocator, Locator
-
     from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
@@ -86,13 +83,6 @@ MEDIA = """async () => {
     return [await take({video: true}), await take({audio: true})];
 }"""
 
-_KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
-
-
-def view_in(shown: Locator) -> FrameLocator:
-    """The document of the view in an output."""
-    return shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
-
 
 @pytest.mark.firefox
 def test_view_is_drawn_calls_back_and_follows_theme(lab: Lab) -> None:
@@ -102,24 +92,19 @@ def test_view_is_drawn_calls_back_and_follows_theme(lab: Lab) -> None:
     expect(view.locator("#answer")).to_have_text("US: 42")
     expect(view.locator("#theme")).to_have_text("light")
     expect(shown.locator(".mcp-app-frame > iframe")).to_have_css("height", "230px")
-    lab.picture("view", first=lab.cells.count() - 1)
-
     view.locator("#more").click()
     question = shown.locator(".mcp-app-question")
     expect(question).to_contain_text("app dash wants to call dash:refresh")
     fonts = "card => [...card.querySelectorAll('input, select, button')].map(each => getComputedStyle(each).font)"
     assert len({*question.evaluate(fonts)}) == 1, "the browser's own fonts are of other sizes"
-    for theme in themes(lab):
-        lab.picture(f"view-question-{theme}", first=lab.cells.count() - 1)
     order = "line => [...line.querySelectorAll('input, button')].map(each => each.placeholder || each.textContent)"
     offered = question.locator(".mcp-app-choices").evaluate(order)
     assert offered.index("why not; Enter denies") == offered.index("Deny") - 1, "the reason is written first"
     press(shown, "Approve")
     expect(view.locator("#answer")).to_have_text("step 2 done")
     expect(question).to_have_count(0)
-
-    lab.theme("dark")
-    expect(view.locator("#theme")).to_have_text("dark")
+    for theme in themes(lab, "view"):
+        expect(view.locator("#theme")).to_have_text(theme)
     assert "Sales of" not in str(saved(lab))
 
 
@@ -150,7 +135,6 @@ def test_job_shows_view_below_its_ended_cell(lab: Lab) -> None:
     run(lab, "counted.set()")
     expect(view_in(shown).locator("#title")).to_have_text("figures")
     expect(shown).to_contain_text("✓ slow:count")
-    lab.picture("view-job", first=lab.cells.count() - 2)
 
 
 def test_view_gets_allowed_geolocation_but_no_camera(lab: Lab) -> None:
@@ -176,27 +160,6 @@ def test_view_gets_allowed_geolocation_but_no_camera(lab: Lab) -> None:
         context.clear_permissions()
 
 
-def test_view_survives_reload_and_leaves_text_after_restart(jupyterlab: JupyterLab, live_browser: Browser) -> None:
-    cells = ("%load_ext mcp_magic", *CELLS, "%mcp call dash:sales region=US")
-    write_notebook(jupyterlab.folder / "reloaded.ipynb", cells)
-    with jupyterlab.open(live_browser, "reloaded.ipynb") as lab:
-        lab.run_all()
-        shown = lab.cells.nth(2).locator(".jp-Cell-outputArea")
-        expect(view_in(shown).locator("#title")).to_have_text("Sales of US")
-        lab.command("docmanager:save")
-        lab.page.reload()
-        lab.wait_ready()
-        expect(view_in(shown).locator("#answer")).to_have_text("US: 42")
-
-        lab.page.evaluate(f"{_KERNEL}.restart()")
-        expect(shown).to_contain_text("the kernel has gone: run the cell again")
-        lab.page.reload()
-        lab.wait_ready()
-        expect(shown).to_contain_text("result of dash:sales")
-        expect(shown.locator(".mcp-app")).to_have_count(0)
-        expect(shown.get_by_text("Error displaying widget")).not_to_be_visible()
-
-
 def test_view_shows_partial_input_of_agent_call(lab: Lab, jupyterlab: JupyterLab) -> None:
     run(lab, WRITING)
     cell = start(lab, "%%mcp_agent --model $writing --approve auto --thread writing\nShow the sales of the US.")
@@ -205,11 +168,9 @@ def test_view_shows_partial_input_of_agent_call(lab: Lab, jupyterlab: JupyterLab
     expect(view.locator("#title")).to_have_text("Asked for U")
     expect(view.locator("#answer")).to_have_text("")
     expect(shown).to_contain_text("writing dash:sales")
-    lab.picture("view-partial", first=lab.cells.count() - 1)
     (jupyterlab.folder / "write").touch()
     expect(view.locator("#title")).to_have_text("Sales of US")
     expect(view.locator("#answer")).to_have_text("US: 42")
     finished(cell)
     expect(shown.locator(".mcp-app")).to_have_count(1)
     expect(shown).to_contain_text("These are the figures.")
-    lab.picture("view-written", first=lab.cells.count() - 1)

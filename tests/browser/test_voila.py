@@ -52,20 +52,13 @@ def page(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest
         shown.close()
 
 
-def test_values_and_cards_are_rendered(page: Page) -> None:
-    expect(page.locator("body")).to_contain_text("shown")
-    expect(page.locator(".mcp-badge", has_text="read-only").first).to_be_visible()
-
-
-def test_a_form_is_filled_in_and_run(page: Page) -> None:
+def test_values_forms_and_denials_are_on_the_page(page: Page) -> None:
     body = page.locator("body")
+    expect(body).to_contain_text("shown")
+    expect(page.locator(".mcp-badge", has_text="read-only").first).to_be_visible()
+    expect(body).to_contain_text("you cannot be asked here, where no input is allowed")
     field(body, "text").fill("from a page")
     press(body, "Run")
-
     expect(page.get_by_text("done in")).to_be_visible()
     expect(page.locator(".mcp-magic", has_text="from a page").first).to_be_visible()
     picture(page, "voila")
-
-
-def test_call_needing_an_answer_is_denied_without_waiting(page: Page) -> None:
-    expect(page.locator("body")).to_contain_text("you cannot be asked here, where no input is allowed")

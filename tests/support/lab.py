@@ -312,6 +312,7 @@ class Lab:
         """End the cell that runs, if one does, and delete all."""
         if self.page.evaluate(f"{_NOTEBOOK}.sessionContext.session.kernel.status") != "idle":
             self.command("notebook:interrupt-kernel")
+            self.wait_ready()  # what comes while a cell fails is not run
         self.command("notebook:select-all")
         self.command("notebook:delete-cell")
 

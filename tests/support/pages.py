@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Locator, LocatorAssertions, Page
+    from playwright.sync_api import FrameLocator, Locator, LocatorAssertions, Page
 
     from tests.support.lab import Lab
-
-__all__ = [
-    "SETUP",
-    "WAIT_MS",
-    "asked",
-    "assert_readable",
-    "button",
-    "errors",
-    "expect",
-    "field",
-    "finished",
-    "output",
-    "press",
-    "prompt",
-    "run",
-    "running",
-    "saved",
-    "start",
-    "themes",
-]
 
 SETUP = ("%load_ext mcp_magic", "%mcp connect servers/showcase_server.py --name show", "from mcp_magic import host")
 """The first cells of a notebook that has the showcase server."""
@@ -84,11 +65,44 @@ WAIT_MS = 60_000
 """What a busy machine may take for what takes a moment."""
 
 
-def themes(lab: Lab) -> Iterator[str]:
-    """Change to the dark theme and then to the light one, in which JupyterLab is left."""
+def themes(lab: Lab, picture: str = "", first: int | None = None) -> Iterator[str]:
+    """Change to the dark theme and then to the light one, in which JupyterLab is left.
+
+    Args:
+        lab: Whose page it is.
+        picture: The name of the pictures that are taken in both, where one wants some; none without.
+        first: The first cell in them; the last without.
+    """
     for theme in ("dark", "light"):
         lab.theme(theme)
+        if picture:
+            lab.picture(f"{picture}-{theme}", first=lab.cells.count() - 1 if first is None else first)
         yield theme
+
+
+def readable(lab: Lab, *inside: str, picture: str = "", first: int | None = None) -> list[str]:
+    """Assert in both themes what `assert_readable` asserts; return the classes of each text."""
+    names: list[str] = []
+    for _ in themes(lab, picture, first):
+        names = assert_readable(lab.page, *inside)
+    return names
+
+
+@contextmanager
+def window_of(lab: Lab, width: int) -> Iterator[None]:
+    """Make the window as wide in a block."""
+    size = lab.page.viewport_size or {"width": 1200, "height": 900}
+    try:
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        lab.page.wait_for_function(f"innerWidth === {width}")
+        yield
+    finally:
+        lab.page.set_viewport_size(size)
+
+
+def view_in(shown: Locator) -> FrameLocator:
+    """Return the document of the view in an output."""
+    return shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
 
 
 def expect(what: Locator) -> LocatorAssertions:

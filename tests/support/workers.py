@@ -46,12 +46,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def scope(item: pytest.Item) -> str:
-    """Return what a worker takes as a whole: a file; files of the browser, which share a JupyterLab, are two halves."""
+    """Return what a worker takes as a whole: a file; of the browser, whose files share a JupyterLab, two parts.
+
+    What runs in Firefox as well is all in one of them: to start a browser takes many seconds of a processor.
+    """
     file = item.nodeid.partition("::")[0]
     name = file.removeprefix("tests/browser/test_")
     if name == file:
         return file
-    return "tests/browser/ a to f" if name < "g" else "tests/browser/ g to z"
+    return "tests/browser/ a to f" if name < "g" and "[firefox" not in name else "tests/browser/ g to z"
 
 
 def grouped(items: list[pytest.Item]) -> list[list[pytest.Item]]:

@@ -8,10 +8,15 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic._host import Host
-from tests.support.widgets import Page, linked
+from mcp_magic.config.specs import InProcessSpec
+from tests.support import bundled
+from tests.support.explorers import explored
+from tests.support.widgets import Page, PanelUser, linked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from mcp_magic.ui.explorer import Explorer
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +48,23 @@ def page() -> Iterator[Page]:
     page = Page()
     yield page
     page.close()
+
+
+@pytest.fixture
+async def person(page: Page) -> PanelUser:
+    return PanelUser(page)
+
+
+@pytest.fixture
+async def servers(host: Host) -> Host:
+    """The host with the showcase and the math server in this process."""
+    showcase, math = (bundled.load(f"{name}_server").server for name in ("showcase", "math"))
+    specs = {"showcase": InProcessSpec(server=showcase), "math": InProcessSpec(server=math, trust=True)}
+    await host.connect_many(specs)
+    return host
+
+
+@pytest.fixture
+async def explorer(servers: Host) -> AsyncIterator[Explorer]:
+    with explored(servers) as explorer:
+        yield explorer

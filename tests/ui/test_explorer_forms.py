@@ -5,25 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from ipywidgets.widgets.widget import _instances as alive
+from mcp_types import Tool
 
-from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.ui.explorer import KEPT, Explorer
+from tests.support.explorers import choose, explored, open_form, rows, silent, text
 from tests.support.widgets import until
-from tests.ui.test_explorer import choose, explorer, host, rows, text
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
-
-__all__ = ["explorer", "host"]  # fixtures
-
-
-def open_form(explorer: Explorer, label: str) -> Any:
-    explorer.search.value = label
-    choose(explorer, label)
-    explorer.detail.open_form()
-    return explorer.detail.form
 
 
 def fill(form: Any, name: str, value: str) -> None:
@@ -39,7 +29,6 @@ async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer: E
     fill(other, "text", "other")
     explorer.search.value = "showcase:constrained"
     choose(explorer, "showcase:constrained")
-
     assert explorer.detail.form is form
     assert form.widget in explorer.detail.widget.children
     assert form.form.root.at("even").input.widget.value == "many"
@@ -50,6 +39,12 @@ async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer: E
     assert explorer.detail.form is other
     assert other.form.draft == {"text": "other"}
 
+    explorer.detail.back.click()
+    assert explorer.detail.card in explorer.detail.widget.children
+    explorer.detail.open.click()
+    assert explorer.detail.form is not other, "Close form forgets what was typed"
+    assert explorer.detail.form.form.draft == {}
+
 
 async def test_a_form_that_nothing_was_done_in_is_closed(explorer: Explorer) -> None:
     explorer.search.value = "math:"
@@ -57,35 +52,24 @@ async def test_a_form_that_nothing_was_done_in_is_closed(explorer: Explorer) -> 
     before = set(alive)
     explorer.detail.open_form()
     explorer.choose(explorer.found[1])
+    assert explorer.detail.form is None
     assert set(alive) == before
-
-
-async def test_close_form_forgets_what_was_typed(explorer: Explorer) -> None:
-    form = open_form(explorer, "showcase:one_text")
-    fill(form, "text", "gone")
-    assert form.form.draft == {"text": "gone"}
-    explorer.detail.back.click()
-    assert explorer.detail.card in explorer.detail.widget.children
-    explorer.detail.open.click()
-    assert explorer.detail.form is not form
-    assert explorer.detail.form.form.draft == {}
 
 
 async def test_a_call_goes_on_while_something_else_is_looked_at(explorer: Explorer) -> None:
     form = open_form(explorer, "showcase:slow")
     form.set_arguments({"seconds": 0.2})
     task = asyncio.create_task(form.run())
-    explorer.only("math")
-    explorer.search.value = ""
+    explorer.search.value = "math:add"
     choose(explorer, "math:add")
     assert await task is form.result is not None
-    explorer.only("showcase")
     explorer.search.value = "showcase:slow"
     choose(explorer, "showcase:slow")
     assert explorer.detail.form is form
 
 
 async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer: Explorer) -> None:
+    before = len(alive)
     running = open_form(explorer, "showcase:slow")
     running.set_arguments({"seconds": 600})
     task = asyncio.create_task(running.run())
@@ -100,64 +84,42 @@ async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer: Explo
         explorer.detail.form.form._changed()  # as if somebody had typed
         forms.append(explorer.detail.form)
     explorer.detail.hide.click()
-
     assert [form._closed for form in forms] == [True] * 3 + [False] * (KEPT - 1)
     assert running.running
+    explorer.close()
     explorer.close()
     assert all(form._closed for form in forms)
     assert running._closed
     assert await task is None  # cancelled
+    assert len(alive) < before, "no comm of a kept form is left"
 
 
 async def test_outdated_kept_form_hands_values_to_a_new_one(host: Host) -> None:
-    from mcp.server import Server
-    from mcp_types import ListToolsResult, Tool
-
     properties: dict[str, Any] = {"text": {"type": "string"}}
+    tool = Tool(name="one", input_schema={"type": "object", "properties": properties})
+    tools = await silent(host, tool)
+    with explored(host, "silent") as explorer:
+        form = open_form(explorer, "silent:one")
+        fill(form, "text", "kept")
+        more = {**properties, "more": {"type": "string"}}
+        tools[:] = [Tool(name="one", input_schema={"type": "object", "properties": more})]
+        await host["silent"].listing("tools", refresh=True)
+        await until(lambda: explorer.detail.form is not form)  # while it is shown
 
-    async def list_tools(context: Any, params: Any) -> ListToolsResult:
-        schema = {"type": "object", "properties": dict(properties)}
-        return ListToolsResult(tools=[Tool(name="one", input_schema=schema)])
-
-    async def connect() -> None:
-        await host.connect_spec(InProcessSpec(server=Server("changing", on_list_tools=list_tools)), "changing")
-
-    await connect()
-    explorer = Explorer(host, "changing")
-    form = open_form(explorer, "changing:one")
-    fill(form, "text", "kept")
-    properties["more"] = {"type": "string"}
-    await host["changing"].listing("tools", refresh=True)
-    await until(lambda: explorer.detail.form is not form)  # while it is shown
-
-    changed = explorer.detail.form
-    assert form._closed
-    assert changed.form.draft == {"text": "kept"}
-    assert changed.form.root.at("more") is not None
-    explorer.detail.hide.click()
-    await host.reconnect("changing")
-    await until(lambda: rows(explorer) == ["one"])
-    choose(explorer, "changing:one")
-    assert explorer.detail.form is changed, "the connection is the same"
-    explorer.detail.hide.click()
-    await connect()
-    await until(lambda: rows(explorer) == ["one"])
-    choose(explorer, "changing:one")
-    assert explorer.detail.form.connection is host["changing"]
-    assert explorer.detail.form.form.draft == {"text": "kept"}
-    assert changed._closed
-    assert text(explorer.detail.note) == ""
-    explorer.close()
-
-
-@pytest.mark.parametrize("times", [1, 3])
-async def test_no_comm_of_a_kept_form_is_left_after_closing(host: Host, times: int) -> None:
-    before = set(alive)
-    for _ in range(times):
-        explorer = Explorer(host)
-        for label in ("math:add", "math:power", "showcase:one_text"):
-            form = open_form(explorer, label)
-            form.form._changed()
-        explorer.close()
-        explorer.close()
-        assert set(alive) == before
+        changed = explorer.detail.form
+        assert form._closed
+        assert changed.form.draft == {"text": "kept"}
+        assert changed.form.root.at("more") is not None
+        explorer.detail.hide.click()
+        await host.reconnect("silent")
+        await until(lambda: rows(explorer) == ["one"])
+        choose(explorer, "silent:one")
+        assert explorer.detail.form is changed, "the connection is the same"
+        explorer.detail.hide.click()
+        await silent(host, *tools)
+        await until(lambda: rows(explorer) == ["one"])
+        choose(explorer, "silent:one")
+        assert explorer.detail.form.connection is host["silent"]
+        assert explorer.detail.form.form.draft == {"text": "kept"}
+        assert changed._closed
+        assert text(explorer.detail.note) == ""

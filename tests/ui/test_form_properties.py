@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import ipywidgets
@@ -18,43 +18,26 @@ from tests.support.strategies import QUICK, anything_like_a_schema, called, json
 
 
 def exact(value: Any) -> str:
-    """A value with its types: 1, 1.0 and true differ."""
-    return repr(ordered(value))
-
-
-def ordered(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: ordered(value[key]) for key in sorted(value)}
-    return [ordered(item) for item in value] if isinstance(value, list) else value
+    """A value with its types: 1, 1.0 and true differ, the order of names does not count."""
+    return json.dumps(value, sort_keys=True)
 
 
 def is_valid(document: dict[str, Any], arguments: dict[str, Any]) -> bool:
-    try:
+    with suppress(ArgumentsError):
         s.check_arguments(arguments, document)
-    except ArgumentsError:
-        return False
-    return True
+        return True
+    return False
 
 
 @QUICK
 @given(called())
-def test_a_form_gives_back_the_arguments_that_it_was_filled_with(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_fields_and_json_give_back_the_arguments(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, arguments = case
     with closing(Form(document)) as form:
         form.set_arguments(arguments)
         assert exact(form.draft) == exact(arguments)
         if is_valid(document, arguments):
             assert exact(form.arguments) == exact(arguments)
-
-
-@QUICK
-@given(called())
-def test_json_face_and_fields_show_the_same_values(
-    case: tuple[dict[str, Any], dict[str, Any]],
-) -> None:
-    document, arguments = case
-    with closing(Form(document)) as form:
-        form.set_arguments(arguments)
         form.toggle.value = True
         text = form._json.widget.value
         assert exact(json.loads(text)) == exact(arguments)

@@ -61,23 +61,21 @@ def check_form(connection: Connection, tool: Tool, arguments: dict[str, Any]) ->
         assert exact(form.arguments) == exact(arguments)
 
 
-async def check_all(connection: Connection) -> set[str]:
-    """Check the form of every tool with arguments that are valid for it; return the names of the tools."""
-    tools = await connection.listing("tools")
-    for tool in tools:
-        check_tool(connection, tool)
-    return {tool.name for tool in tools}
-
-
 def check_tool(connection: Connection, tool: Tool) -> None:
-    """Check the form of a tool with arguments of all kinds that are valid for it."""
-
     @settings(QUICK, max_examples=10)
     @given(instances(dict(tool.input_schema)))
     def check(arguments: dict[str, Any]) -> None:
         check_form(connection, tool, arguments)
 
     check()
+
+
+async def check_all(connection: Connection) -> set[str]:
+    """Check the form of every tool with arguments that are valid for it; return the names of the tools."""
+    tools = await connection.listing("tools")
+    for tool in tools:
+        check_tool(connection, tool)
+    return {tool.name for tool in tools}
 
 
 def full_example(field: s.Field, depth: int = 0) -> Any:
@@ -88,28 +86,23 @@ def full_example(field: s.Field, depth: int = 0) -> Any:
     return example_value(field)
 
 
-async def check_examples(connection: Connection) -> int:
-    """Fill the form of every tool with an example of its required arguments, and of all."""
-    tools = await connection.listing("tools")
+async def test_every_tool_of_the_showcase_has_a_form(showcase: Connection) -> None:
+    tools = await showcase.listing("tools")
+    assert len(tools) > 50
     checked = 0
     for tool in tools:
         for arguments in (s.example_arguments(tool.input_schema), full_example(s.root_field(tool.input_schema))):
             try:
                 s.check_arguments(arguments, tool.input_schema)
             except ArgumentsError:
-                with closing(RequestForm(connection, tool)) as form:
+                with closing(RequestForm(showcase, tool)) as form:
                     form.set_arguments(arguments)
                     assert form.form.draft == arguments
                     assert form.form.problems
                 continue
-            check_form(connection, tool, arguments)
+            check_form(showcase, tool, arguments)
             checked += 1
     assert checked > len(tools), "most examples are valid"
-    return len(tools)
-
-
-async def test_every_tool_of_the_showcase_has_a_form(showcase: Connection) -> None:
-    assert await check_examples(showcase) > 50
 
 
 @needs_node
@@ -151,6 +144,8 @@ async def prompt_form(connection: Connection, name: str) -> RequestForm:
 
 async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase: Connection) -> None:
     with closing(await prompt_form(showcase, "greet")) as form:
+        with pytest.raises(ArgumentsError, match="missing: name"):
+            await form.run()
         form.form.root.at("name").input.widget.value = "Ada"
         assert form.code == "%mcp prompt showcase:greet name=Ada"
         form._run.click()
@@ -158,31 +153,23 @@ async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase: Connec
         assert form.result.messages[0].content == "Write a friendly greeting for Ada."
         assert form._runner.output.outputs[0]["data"] == form.result._repr_mimebundle_()
         assert "Write a friendly greeting" in form._repr_mimebundle_()["text/plain"]
-
-
-async def test_a_prompt_that_fails_says_so(showcase: Connection) -> None:
     with closing(await prompt_form(showcase, "failing")) as form:
         with pytest.raises(ProtocolError, match="always fails"):
             await form.run()
         assert form._runner.output.outputs[0]["ename"] == "ProtocolError"
 
 
-async def test_a_prompt_needs_what_it_requires(showcase: Connection) -> None:
-    with closing(await prompt_form(showcase, "greet")) as form, pytest.raises(ArgumentsError, match="missing: name"):
-        await form.run()
-
-
 async def test_the_server_completes_what_is_typed(showcase: Connection) -> None:
     with closing(await prompt_form(showcase, "greet")) as form:
         tone = form.form.root.at("tone").input.widget
         await until(lambda: tone.options == ("friendly", "formal", "funny"))
-        tone.value = "fo"
-        await until(lambda: tone.options == ("formal",))
+        sent = showcase.calls
+        for text in ("f", "fu", "fun", "funn"):
+            tone.value = text
+        await until(lambda: tone.options == ("funny",))
+        assert showcase.calls == sent + 1, "one question, when the person pauses"
         tone.value = "gruff"
         assert form.form.draft == {"tone": "gruff"}, "what is not offered can be typed as well"
-
-
-async def test_completion_knows_the_other_arguments(showcase: Connection) -> None:
     with closing(await prompt_form(showcase, "trip")) as form:
         form.form.root.at("country").input.widget.value = "Japan"
         city = form.form.root.at("city").input.widget
@@ -190,18 +177,9 @@ async def test_completion_knows_the_other_arguments(showcase: Connection) -> Non
         await until(lambda: city.options == ("Osaka",))
 
 
-async def test_one_question_is_asked_when_the_person_pauses(showcase: Connection) -> None:
-    with closing(await prompt_form(showcase, "greet")) as form:
-        tone = form.form.root.at("tone").input.widget
-        await until(lambda: tone.options)
-        sent = showcase.calls
-        for text in ("f", "fu", "fun", "funn"):
-            tone.value = text
-        await until(lambda: tone.options == ("funny",))
-        assert showcase.calls == sent + 1
-
-
 # Templates
+
+FRUIT = "showcase://fruit/{name}"
 
 
 async def template_form(connection: Connection, uri: str) -> RequestForm:
@@ -210,7 +188,7 @@ async def template_form(connection: Connection, uri: str) -> RequestForm:
 
 
 async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
-    with closing(await template_form(showcase, "showcase://fruit/{name}")) as form:
+    with closing(await template_form(showcase, FRUIT)) as form:
         name = form.form.root.at("name").input.widget
         await until(lambda: "apple" in name.options)
         with pytest.raises(ArgumentsError, match="missing: name"):
@@ -219,6 +197,16 @@ async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
         assert form.code == read_line("showcase://fruit/apple", "showcase")
         assert form.code == "%mcp read showcase://fruit/apple --server showcase"
         assert (await form.run()).data == {"name": "apple", "letters": 5}
+        name.value = "stone"
+        with pytest.raises(ProtocolError):
+            await form.run()
+        assert form._runner.output.outputs[0]["output_type"] == "error"
+        assert form.result is None
+        form.set_arguments({"name": {"a": 1}, "more": None})
+        assert form.code == "%mcp read showcase://fruit/ --server showcase", "it has no URI yet"
+        assert form._repr_mimebundle_()["text/plain"]
+        with pytest.raises(ArgumentsError):
+            await form.run()
 
 
 @pytest.mark.parametrize(
@@ -228,6 +216,7 @@ async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
         ("showcase://search{?query,limit}", {}, "showcase://search"),
         ("showcase://search{?query,limit}", {"query": "a&b"}, "showcase://search?query=a%26b"),
     ],
+    ids=["path", "no query", "query"],
 )
 async def test_variables_are_encoded_as_rfc_6570_says(
     showcase: Connection, template: str, values: dict[str, str], uri: str
@@ -238,15 +227,6 @@ async def test_variables_are_encoded_as_rfc_6570_says(
         assert (await form.run()).uri == uri
 
 
-async def test_a_resource_that_is_not_there_is_an_error_below_the_form(showcase: Connection) -> None:
-    with closing(await template_form(showcase, "showcase://fruit/{name}")) as form:
-        form.set_arguments({"name": "stone"})
-        with pytest.raises(ProtocolError):
-            await form.run()
-        assert form._runner.output.outputs[0]["output_type"] == "error"
-        assert form.result is None
-
-
 async def test_a_uri_with_a_secret_is_not_written_as_code(showcase: Connection) -> None:
     [template] = [each for each in await showcase.listing("templates") if "{+path}" in each.uri_template]
     secret = template.model_copy(update={"uri_template": "showcase://files{?access_token}"})
@@ -254,12 +234,3 @@ async def test_a_uri_with_a_secret_is_not_written_as_code(showcase: Connection) 
         form.set_arguments({"access_token": "hunter-22"})
         assert form.code.startswith("# the URI holds a secret (access_token); ")
         assert "hunter-22" not in str(form._repr_mimebundle_())
-
-
-async def test_a_draft_of_a_template_that_is_no_text_has_no_uri_yet(showcase: Connection) -> None:
-    with closing(await template_form(showcase, "showcase://fruit/{name}")) as form:
-        form.set_arguments({"name": {"a": 1}, "more": None})
-        assert form.code == "%mcp read showcase://fruit/ --server showcase"
-        assert form._repr_mimebundle_()["text/plain"]
-        with pytest.raises(ArgumentsError):
-            await form.run()

@@ -23,54 +23,40 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEERS = "\x1b]0;mine\x07\x1b[2J\x9b31m\rspan\nspan \u202egnp"
-FORBIDDEN = "\x1b\x07\x9b\r\u202e"
 
 
 def harmless(text: str) -> bool:
-    return not any(character in text for character in FORBIDDEN)
+    return not {*"\x1b\x07\x9b\r\u202e"} & {*text}
 
 
 async def test_spans_on_the_console_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     server: MCPServer = MCPServer(STEERS)
     server.add_tool(lambda: "x", name=f"t{STEERS}", description="x")
-    host = Host()
     telemetry.export("console")
     try:
-        connection = await host.connect(server, name="s")
-        await connection.call(f"t{STEERS}")
-        with pytest.raises(MCPMagicError):
-            await connection.prompt(f"p{STEERS}", {})
+        async with Host() as host:
+            connection = await host.connect(server, name="s")
+            await connection.call(f"t{STEERS}")
+            with pytest.raises(MCPMagicError):
+                await connection.prompt(f"p{STEERS}", {})
     finally:
         telemetry.export("")
-        await host.close()
     said = capsys.readouterr().out
     assert "span execute_tool t\\x1b]0;mine\\x07" in said
     assert harmless(said)
     assert all(line.startswith("span ") and ", id " in line for line in said.splitlines())
 
 
-def test_watch_output_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    watch: Any = SimpleNamespace(
-        updates=1,
-        problem="",
-        uri=f"a://{STEERS}",
-        changed_at=1.0,
-        differed_at=None,
-        difference=None,
-        note=STEERS,
-        seconds=1.0,
-    )
+def test_watches_and_questions_steer_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {"changed_at": 1.0, "differed_at": None, "seconds": 1.0}
+    watch: Any = SimpleNamespace(updates=1, problem="", uri=f"a://{STEERS}", difference=None, note=STEERS, **times)
     watch.ended = f"it ended: {STEERS}"
     show = WatchLines(watch)
     show()
     watch.updates = 2
     show()
-    assert harmless(capsys.readouterr().out)
-
-
-def test_questions_on_a_terminal_steer_none(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
     asked: list[str] = []
     monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or "")
     asker = InputAsker()
@@ -83,11 +69,9 @@ async def test_names_in_a_file_of_threads_reach_no_log(tmp_path: Path, caplog: p
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "threads.sqlite"
     evil = ormsgpack.Ext(0, ormsgpack.packb([f"os{STEERS}", "system", "exit 1"]))
+    columns = "thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, parent_checkpoint_id TEXT, type TEXT"
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute(
-            "CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, "
-            "parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB)"
-        )
+        connection.execute(f"CREATE TABLE checkpoints ({columns}, checkpoint BLOB, metadata BLOB)")
         content = ormsgpack.packb({"id": "1", "channel_values": {"messages": [evil]}})
         connection.execute("INSERT INTO checkpoints VALUES ('t', '', '1', NULL, 'msgpack', ?, x'7b7d')", (content,))
         connection.commit()

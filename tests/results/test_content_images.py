@@ -46,35 +46,32 @@ def bundle(shown: ToolResult) -> dict[str, Any]:
 
 
 BOMB = png(50_000, zlib.compress(bytes(1_000_000)))
-HUGE = {
-    "png": (BOMB, "image/png"),
-    "png under another name": (BOMB, "image/jpeg"),
-    "gif": (b"GIF89a\xff\xff\xff\xff" + GIF[10:100], "image/gif"),
-    "webp": (b"RIFF\xff\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0" + b"\xff\xff\0" * 2 + b"ANIM", "image/webp"),
-    "jpeg": (b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x11\x08\xff\xff\xff\xff" + bytes(20), "image/jpeg"),
-}
+HUGE = [
+    pytest.param(BOMB, "image/png", id="png"),
+    pytest.param(BOMB, "image/jpeg", id="png under another name"),
+    pytest.param(b"GIF89a\xff\xff\xff\xff" + GIF[10:100], "image/gif", id="gif"),
+    pytest.param(b"RIFF\xff\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0" + b"\xff\xff\0" * 2 + b"ANIM", "image/webp", id="webp"),
+    pytest.param(b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x11\x08\xff\xff\xff\xff" + bytes(20), "image/jpeg", id="jpeg"),
+]
+UNREAD = [
+    pytest.param(b"\0\0\1\0\1\0" + bytes(16) + BOMB, "image/x-icon", id="icon"),
+    pytest.param(b"BM" + bytes(16) + (60_000).to_bytes(4, "little") * 2 + bytes(100), "image/bmp", id="bmp"),
+    pytest.param(
+        b"\0\0\0\x1cftypavif" + bytes(60) + b"ispe" + bytes(4) + (60_000).to_bytes(4) * 2, "image/avif", id="avif"
+    ),
+]
 
 
-UNREAD = {
-    "icon": (b"\0\0\1\0\1\0" + bytes(16) + BOMB, "image/x-icon"),
-    "bmp": (b"BM" + bytes(16) + (60_000).to_bytes(4, "little") * 2 + bytes(100), "image/bmp"),
-    "avif": (b"\0\0\0\x1cftypavif" + bytes(60) + b"ispe" + bytes(4) + (60_000).to_bytes(4) * 2, "image/avif"),
-}
-"""Images whose size is not read."""
-
-
-@pytest.mark.parametrize("name", UNREAD)
-def test_an_image_whose_size_is_not_read_is_a_line(name: str) -> None:
-    data, mime = UNREAD[name]
+@pytest.mark.parametrize(("data", "mime"), UNREAD)
+def test_an_image_whose_size_is_not_read_is_a_line(data: bytes, mime: str) -> None:
     shown = bundle(result(data, mime))
     assert f"[{mime}, " in shown["text/plain"]
     assert "data:" not in shown["text/html"]
     assert result(data, mime).images[0].bytes == data
 
 
-@pytest.mark.parametrize("name", HUGE)
-def test_an_image_of_too_many_pixels_is_a_line(name: str) -> None:
-    data, mime = HUGE[name]
+@pytest.mark.parametrize(("data", "mime"), HUGE)
+def test_an_image_of_too_many_pixels_is_a_line(data: bytes, mime: str) -> None:
     for text in (base64.b64encode(data).decode(), "\n" + base64.b64encode(data).decode()):
         shown = bundle(result(text, mime))
         assert set(shown) == {"text/plain", "text/html"}
@@ -86,18 +83,17 @@ def test_an_image_of_too_many_pixels_is_a_line(name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "mime"),
     [
-        (png(10), "image/png"),
-        (BOMB[:20], "image/png"),
-        (b"", "image/png"),
-        (b"\xff\xd8\xff\xff\xff\xff" * 9, "image/jpeg"),
-        (GIF, "image/gif"),
-        (SVG, "image/svg+xml"),
-        (SVG, "image/png"),
-        (b"<html><script>alert(1)</script>", "image/png"),
-        (SVG, 'image/png" onerror="alert(1)'),
-        (b"RIFF\xff\xff\xff\xffWEBPVP8 ", "image/webp"),
+        pytest.param(png(10), "image/png", id="no pixels"),
+        pytest.param(BOMB[:20], "image/png", id="cut"),
+        pytest.param(b"", "image/png", id="empty"),
+        pytest.param(b"\xff\xd8\xff\xff\xff\xff" * 9, "image/jpeg", id="jpeg"),
+        pytest.param(GIF, "image/gif", id="many frames"),
+        pytest.param(SVG, "image/svg+xml", id="svg"),
+        pytest.param(SVG, "image/png", id="svg as png"),
+        pytest.param(b"<html><script>alert(1)</script>", "image/png", id="html"),
+        pytest.param(SVG, 'image/png" onerror="alert(1)', id="attribute"),
+        pytest.param(b"RIFF\xff\xff\xff\xffWEBPVP8 ", "image/webp", id="webp"),
     ],
-    ids=range(10),
 )
 def test_broken_image_is_never_markup(data: bytes, mime: str) -> None:
     began = time.thread_time()
@@ -114,7 +110,7 @@ def test_100_mb_of_base64_stay_within_bounds() -> None:
     program = (
         "import resource, time; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
         "from mcp_magic.errors import InvalidResponseError\n"
-        "from tests.display.test_hostile_images import *\n"
+        "from tests.results.test_content_images import *\n"
         "for data in ('A' * 100_000_000, 'A\\n' * 20_000_000 + '<'):\n"
         "    began, made = time.process_time(), result(data, 'image/png')\n"
         "    sizes = len(json.dumps(bundle(made))), len(json.dumps(to_content(made, images=True)[0]))\n"

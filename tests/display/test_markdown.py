@@ -13,8 +13,6 @@ from mcp_magic.results import ResourceResult
 from mcp_magic.server.docs import quoted
 from tests.support.clocks import cpu_time
 
-SECONDS = 1.0
-
 FENCES = (
     "```mermaid\nx\n```",
     "~~~~ mermaid\nx\n~~~~",
@@ -27,18 +25,14 @@ FENCES = (
     ": ~~~mermaid\nx\n~~~",
     "text\r\n```mermaid\r\nx\r\n```",
 )
-
-LONG = {
-    "exclamation marks": "!" * 1_000_000,
-    "backticks": "`" * 1_000_000,
-    "fences": ("```" + " " * 50) * 20_000,
-    "colons": ":" * 1_000_000,
-    "backslashes": "\\" * 1_000_000,
-    "spaces": " " * 1_000_000,
-    "spaces of a link": "](" + " " * 1_000_000,
-    "a long command": "\\html" + "a" * 1_000_000,
-    "ends of links": "](" * 500_000,
-}
+COMMANDS = ("style", "href", "bbox", "class", "cssId", "require", "def", "newcommand", "let")
+LONG = (
+    *(letter * 1_000_000 for letter in "!`:\\ "),
+    ("```" + " " * 50) * 20_000,
+    "](" + " " * 1_000_000,
+    "\\html" + "a" * 1_000_000,
+    "](" * 500_000,
+)
 
 
 def shown(text: str) -> str:
@@ -61,15 +55,15 @@ def test_code_keeps_the_language_that_is_only_coloured() -> None:
     assert 'class="language-python"' in markdown("```python\n1\n```")
 
 
-@pytest.mark.parametrize("command", ["style", "href", "bbox", "class", "cssId", "require", "def", "newcommand", "let"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_formula_has_no_command_that_styles_links_or_defines(command: str) -> None:
     made = shown(rf"$\frac{{1}}{{2}} \\\{command}{{background:url(http://127.0.0.1:9/x)}}{{y}}$")
     assert f"\\{command}" not in made
     assert r"\frac{1}{2}" in made
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_a_million_characters_are_made_harmless_within_a_second(name: str) -> None:
+def test_a_million_characters_are_made_harmless_within_a_second() -> None:
     with cpu_time() as cost:
-        harmless(LONG[name])
-    assert cost.seconds < SECONDS
+        for text in LONG:
+            harmless(text)
+    assert cost.seconds < 0.3 * len(LONG)

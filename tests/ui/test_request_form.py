@@ -12,11 +12,12 @@ import comm
 import nbconvert
 import nbformat
 import pytest
+from anywidget import AnyWidget
 from ipywidgets.widgets.widget import _instances
 from mcp.server.mcpserver import MCPServer
+from mcp_types import Completion
 from pydantic import Field
 
-from mcp_magic._host import Host
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
 from mcp_magic.display.document import display
@@ -25,12 +26,13 @@ from mcp_magic.ipython.commandline import split_line
 from mcp_magic.schema import example_arguments, parse_arguments
 from mcp_magic.ui.request_form import RequestForm
 from mcp_magic.ui.widgets import WIDGET_VIEW
-from tests.support import bundled
-from tests.support.widgets import until
+from tests.support import bundled, dash_server
+from tests.support.widgets import receive, until, widgets
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 
@@ -62,17 +64,38 @@ def html(form: RequestForm) -> str:
     return form._repr_mimebundle_()["text/html"]
 
 
+def plain(form: RequestForm) -> str:
+    return form._repr_mimebundle_()["text/plain"]
+
+
+async def ended(form: RequestForm) -> None:
+    await until(lambda: (form.result is not None or form.error is not None) and not form.running)
+
+
+async def under_way(form: RequestForm) -> None:
+    """Click on Run, and wait until the server has reported progress."""
+    form._run.click()
+    await until(lambda: form._runner._report.meter.count > 0)
+
+
 @pytest.mark.lowest
 async def test_run_shows_the_result_as_the_call_would(opened: Any, connection: Connection) -> None:
     form = await opened("defaults", count=7)
     assert form.result is None
     form._run.click()
-    await until(lambda: form.result is not None and not form.running)
+    await ended(form)
     assert form.result.data["count"] == 7
     called = await connection.call("defaults", count=7)
     [shown] = form._runner.output.outputs
     assert shown == {"output_type": "display_data", "data": called._repr_mimebundle_(), "metadata": {}}
     assert "done in " in form._runner.result_line.value
+    form.set_arguments({"count": 3})
+    thread = threading.Thread(target=form._run.click)
+    thread.start()
+    thread.join()
+    await until(lambda: form.running or (form.result and form.result.data["count"] == 3))
+    await ended(form)
+    assert form.result.data["count"] == 3
 
 
 @pytest.mark.parametrize("tool", ["image_png", "audio_wav", "mixed", "structured", "embedded_binary"])
@@ -96,7 +119,7 @@ async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened: A
 async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened: Any) -> None:
     form = await opened("fail_error", message="no <b>luck</b>")
     form._run.click()
-    await until(lambda: form.error is not None and not form.running)
+    await ended(form)
     assert form.result.is_error
     [shown] = form._runner.output.outputs
     assert (shown["output_type"], shown["ename"]) == ("error", "ToolError")
@@ -111,10 +134,12 @@ async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened: A
 async def test_cancel_ends_the_call_at_the_server(opened: Any, connection: Connection) -> None:
     before = (await connection.call("cancellations")).data
     form = await opened("slow", seconds=600)
-    form._run.click()
-    await until(lambda: form._runner._report.meter.count > 0)
+    await under_way(form)
     assert form.running
     assert form._run.disabled
+    sent = connection.calls
+    form._run.click()
+    assert connection.calls == sent, "a click while it runs does nothing"
     form._stop.click()
     await until(lambda: not form.running)
     assert form.result is None
@@ -143,26 +168,7 @@ async def test_progress_is_shown_while_the_call_runs(opened: Any, total: bool) -
     assert len(notes) < 40, "not one message for each notification"
 
 
-async def test_click_on_other_thread_runs_on_session_loop(opened: Any) -> None:
-    form = await opened("defaults")
-    threading.Thread(target=form._run.click).start()
-    await until(lambda: form.result is not None and not form.running)
-    assert form.result.data["count"] == 3
-
-
-async def test_a_second_click_while_it_runs_does_nothing(opened: Any, connection: Connection) -> None:
-    form = await opened("slow", seconds=600)
-    form._run.click()
-    await until(lambda: form._runner._report.meter.count > 0)
-    sent = connection.calls
-    form._run.click()
-    form._run.click()
-    form.cancel()
-    await until(lambda: not form.running)
-    assert connection.calls == sent
-
-
-async def test_the_code_is_the_line_that_does_the_same(opened: Any, connection: Connection) -> None:
+async def test_the_code_is_the_line_that_does_the_same(opened: Any) -> None:
     form = await opened("defaults", text="it's", items=[3])
     form.copy.click()
     assert form._code in form.widget.children
@@ -174,26 +180,23 @@ async def test_the_code_is_the_line_that_does_the_same(opened: Any, connection: 
     assert parse_arguments(words[2:], form.form.schema) == form.arguments
 
 
-async def test_closing_while_it_runs_cancels_and_closes(connection: Connection) -> None:
-    before = set(_instances)
+async def test_closing_while_it_runs_cancels_and_leaves_nothing(connection: Connection) -> None:
+    before, comms = set(_instances), len(comm.get_comm_manager().comms)
+    nested = await connection.find_tool("nested")
+    for _ in range(3):
+        RequestForm(connection, nested).close()
     form = RequestForm(connection, await connection.find_tool("slow"))
     form.set_arguments({"seconds": 600})
-    form._run.click()
-    await until(lambda: form._runner._report.meter.count > 0)
+    await under_way(form)
     form.close()
     form.close()
     await until(lambda: not form.running)
     assert not set(_instances) - before
+    assert len(comm.get_comm_manager().comms) == comms
     assert WIDGET_VIEW not in form._repr_mimebundle_()
 
 
-async def test_twenty_forms_leave_nothing(connection: Connection) -> None:
-    before, comms = len(_instances), len(comm.get_comm_manager().comms)
-    tool = await connection.find_tool("nested")
-    for _ in range(20):
-        RequestForm(connection, tool).close()
-    assert len(_instances) == before
-    assert len(comm.get_comm_manager().comms) == comms
+# Without its kernel
 
 
 async def test_form_without_widget_says_call_and_outcome(opened: Any) -> None:
@@ -211,32 +214,25 @@ async def test_form_without_widget_says_call_and_outcome(opened: Any) -> None:
     assert "<i>x" not in bundle["text/html"]
     assert len(bundle["text/html"]) < display.bytes + 20_000
 
-
-async def test_without_a_valid_example_it_names_the_arguments(opened: Any) -> None:
-    form = await opened("nested")  # has patterns, for which nothing is made up
-    line = form._repr_mimebundle_()["text/plain"].splitlines()[-1]
-    assert line == "this form needs widgets; `%mcp tool showcase:nested` has its arguments"
-
-
-@pytest.mark.parametrize("tool", ["union", "enums", "nothing"])
-async def test_static_form_offers_line_with_required_arguments(opened: Any, tool: str) -> None:
-    form = await opened(tool)
-    line = form._repr_mimebundle_()["text/plain"].splitlines()[-1]
-    call, server_tool, *arguments = split_line(line)[1:]
-    assert (call, server_tool) == ("call", f"showcase:{tool}")
-    assert parse_arguments(arguments, form.form.schema) == example_arguments(form.form.schema)
-
-
-async def test_nbconvert_shows_what_came_of_a_form_without_its_kernel(opened: Any) -> None:
-    form = await opened("defaults", text="<i>x</i>")
-    await form.run()
-    output = nbformat.v4.new_output("display_data", data=form._repr_mimebundle_())
+    output = nbformat.v4.new_output("display_data", data=bundle)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%mcp form", outputs=[output])])
     for exporter in (nbconvert.HTMLExporter(), nbconvert.MarkdownExporter()):
         page, _ = exporter.from_notebook_node(notebook)
         assert "form of showcase:defaults</b> — done in" in page
         assert "&lt;i&gt;x&lt;/i&gt;" in page
         assert "widget-view" not in page
+
+
+@pytest.mark.parametrize("tool", ["union", "enums", "nothing", "nested"])
+async def test_static_form_offers_line_with_required_arguments(opened: Any, tool: str) -> None:
+    form = await opened(tool)
+    line = plain(form).splitlines()[-1]
+    if tool == "nested":  # has patterns, for which nothing is made up
+        assert line == "this form needs widgets; `%mcp tool showcase:nested` has its arguments"
+        return
+    call, server_tool, *arguments = split_line(line)[1:]
+    assert (call, server_tool) == ("call", f"showcase:{tool}")
+    assert parse_arguments(arguments, form.form.schema) == example_arguments(form.form.schema)
 
 
 async def test_what_is_kept_is_written_again_when_something_came_of_it(opened: Any) -> None:
@@ -250,6 +246,9 @@ async def test_what_is_kept_is_written_again_when_something_came_of_it(opened: A
     form.close()
     assert [update for _, update in published] == [False, True, True]
     assert "— done in " in published[1][0]
+
+
+# What may not be shown, sent, kept
 
 
 async def test_hostile_texts_stay_text(connection: Connection) -> None:
@@ -267,48 +266,35 @@ async def test_hostile_texts_stay_text(connection: Connection) -> None:
         },
         "required": ["o", "e"],
     }
-    form = RequestForm(connection, tool)
-    form.set_arguments({evil: evil, "e": evil, "u": evil, "o": {evil: 1}, "x": evil})
-    form.form.submit()
-    for widget in list(_instances.values()):
-        if "HTML" in type(widget).__name__ and "Style" not in type(widget).__name__:
-            assert "<script" not in widget.value
-            assert "<img" not in widget.value
-    assert "<script" not in html(form)
-    assert "<img" not in html(form)
-    form.close()
+    with closing(RequestForm(connection, tool)) as form:
+        form.set_arguments({evil: evil, "e": evil, "u": evil, "o": {evil: 1}, "x": evil})
+        form.form.submit()
+        kinds = {each: type(each).__name__ for each in _instances.values()}
+        shown = [each.value for each, kind in kinds.items() if "HTML" in kind and "Style" not in kind]
+        assert len(shown) > 10
+        assert not [text for text in (*shown, html(form)) if "<script" in text or "<img" in text]
 
 
-async def test_secrets_stay_out_of_the_code_and_of_what_is_saved() -> None:
+async def test_secrets_stay_out_of_the_code_and_of_what_is_saved(host: Host, connection: Connection) -> None:
     server = MCPServer("vault")
 
     @server.tool()
     def unlock(api_key: str, phrase: Annotated[str, Field(json_schema_extra={"format": "password"})], n: int) -> int:
         return n
 
-    host = Host()
-    connection = await host.connect(server, name="vault")
-    with closing(RequestForm(connection, await connection.find_tool("unlock"))) as form:
+    vault = await host.connect(server, name="vault")
+    with closing(RequestForm(vault, await vault.find_tool("unlock"))) as form:
         form.set_arguments({"api_key": "hunter2", "phrase": "sesame", "n": 1})
         assert form.code == "%mcp call vault:unlock n=1 api_key=$api_key phrase=$phrase"
         assert (await form.run()).data == 1
         saved = str(form._repr_mimebundle_())
         assert "hunter2" not in saved
         assert "sesame" not in saved
-    await host.close()
 
-
-async def test_secrets_in_arguments_become_variables_in_code(connection: Connection) -> None:
     tool = (await connection.find_tool("nothing")).model_copy(deep=True)
-    pin = {"type": "string", "writeOnly": True}
-    tool.input_schema = {
-        "type": "object",
-        "properties": {
-            "x-api-key": {"type": "string"},
-            "login": {"type": "object", "properties": {"user": {"type": "string"}, "pin": pin}},
-            "n": {"type": "integer"},
-        },
-    }
+    login = {"user": {"type": "string"}, "pin": {"type": "string", "writeOnly": True}}
+    names = {"x-api-key": {"type": "string"}, "login": {"type": "object", "properties": login}}
+    tool.input_schema = {"type": "object", "properties": {**names, "n": {"type": "integer"}}}
     values = {"x-api-key": "hunter2", "login": {"user": "me", "pin": "998877"}, "n": 1}
     with closing(RequestForm(connection, tool)) as form:
         form.set_arguments(values)
@@ -353,3 +339,60 @@ async def test_optional_nullable_text_starts_empty_when_sent(opened: Any) -> Non
     note = (await opened("defaults")).form.root.at("nothing")
     note.give()
     assert note.get() == ""
+
+
+async def test_a_form_shows_the_view_of_its_result_until_it_runs_again(host: Host) -> None:
+    connection = await host.connect(dash_server.server, name="dash")
+    with closing(RequestForm(connection, await connection.find_tool("sales"))) as form:
+        for _ in range(2):
+            await form.run()
+            *_, view = widgets(form.widget, AnyWidget)  # after the form's own
+            sent: list[dict[str, object]] = []
+            view.send = lambda content, buffers=None, sent=sent: sent.append(content)
+            receive(view, {"kind": "hello", "view": "a"})
+            await until(lambda sent=sent: sent)
+            assert sent[0]["html"] == dash_server.HTML
+
+
+# Completion by a server that is slow, fails, or goes away
+
+
+async def test_completion_is_of_what_is_typed_now_and_never_in_the_way(host: Host) -> None:
+    asked: list[tuple[str, dict[str, str]]] = []
+    slow = asyncio.Event()
+    server = MCPServer("completing", log_level="CRITICAL")
+
+    @server.prompt()
+    def ask(word: str, language: str = "") -> str:
+        return word
+
+    @server.completion()
+    async def complete(reference: Any, argument: Any, context: Any) -> Completion:
+        asked.append((argument.value, dict(context.arguments or {}) if context else {}))
+        if argument.value.startswith("slow"):
+            await slow.wait()
+        if argument.value.startswith("bad"):
+            raise ValueError("no")
+        return Completion(values=[f"{argument.value}er", f"{argument.value}est"])
+
+    connection = await host.connect(server, name="completing")
+    with closing(RequestForm(connection, await connection.find_prompt("ask"))) as form:
+        word, language = (form.form.root.at(name).input.widget for name in ("word", "language"))
+        await until(lambda: word.options == ("er", "est"))
+        for text, offered in (("bad", ()), ("good", ("gooder", "goodest")), ("slow", None)):
+            word.value = text
+            await until(lambda text=text: text in dict(asked))
+            if offered is not None:
+                await until(lambda offered=offered: word.options == offered)
+        language.value = "en"
+        async with asyncio.timeout(60):
+            assert (await form.run()).messages[0].content == "slow", "what waits for an answer keeps nobody from it"
+        word.value = "fast"
+        await until(lambda: word.options == ("faster", "fastest"))
+        assert ("fast", {"language": "en"}) in asked
+        slow.set()
+        word.value = "new"
+        await until(lambda: word.options == ("newer", "newest"))
+        await connection.close()
+        word.value = "x"
+        await until(lambda: word.options == ())

@@ -45,23 +45,24 @@ def test_server_text_is_no_markup_and_no_terminal_control() -> None:
         assert "<img src=x" in bundle["text/plain"]
 
 
-def test_a_bar_without_an_end_wanders_and_says_no_share() -> None:
-    report = running(Board(), 7, None)
-
-    assert " value=" not in bar_markup(report)
-    assert "<progress" in bar_markup(report)
-    assert "7 · " in bar_markup(report)
+def test_a_bar_without_an_end_wanders_and_logs_alone_have_none() -> None:
+    markup = bar_markup(running(Board(), 7, None))
+    assert " value=" not in markup
+    assert "<progress" in markup
+    assert "7 · " in markup
+    board, report = Board(), Report("srv", "srv:tool")
+    log(report, "careful")
+    board.add(report)
+    assert board.measured == []
+    assert "<progress" not in board.bundle()["text/html"]
 
 
 def test_messages_of_several_calls_are_in_time_order() -> None:
     board = Board()
     first, second = running(board, 1), running(board, 2)
-    log(first, "one", 1.0)
-    log(second, "two", 2.0)
-    log(first, "three", 3.0)
-
+    for report, text, when in ((first, "one", 1.0), (second, "two", 2.0), (first, "three", 3.0)):
+        log(report, text, when)
     lines, levels, more = board.messages()
-
     assert [line.rpartition(": ")[2] for line in lines] == ["one", "two", "three"]
     assert (dict(levels), more) == ({"warning": 3}, 0)
 
@@ -73,71 +74,44 @@ def test_a_thousand_calls_keep_a_bounded_page() -> None:
         log(report, "again", float(number))
         report.end("done")
         board.end(report)
-
     text = board.text().splitlines()
-
     assert text[0] == "… 995 more calls"
     assert "… 950 more log messages before: %mcp logs srv" in text
     assert len(text) == 1 + 5 + 1 + 50
     assert "<summary>1,000 log messages</summary>" in board.bundle()["text/html"]
 
 
-def test_a_call_that_only_logs_has_no_bar() -> None:
-    board = Board()
-    report = Report("srv", "srv:tool")
-    log(report, "careful")
-    board.add(report)
-
-    assert board.measured == []
-    assert "<progress" not in board.bundle()["text/html"]
-
-
 async def test_click_on_other_thread_cancels_one_call_on_loop() -> None:
     board, threads = Board(), []
-    running(board, 1)
+    first = running(board, 1)
     running(board, 2, cancel=lambda: threads.append(threading.current_thread()))
     panel = LivePanel(lambda: board_rows(board))
     buttons = [row.children[1] for row in panel.widget.children]
-
-    clicking = threading.Thread(target=buttons[1].click)
-    clicking.start()
-    await asyncio.to_thread(clicking.join)
+    await asyncio.to_thread(buttons[1].click)
     await asyncio.sleep(0)
-
     assert threads == [threading.current_thread()]
     assert [button.disabled for button in buttons] == [False, True]
-    panel.close()
 
-
-async def test_rows_follow_calls_and_closing_leaves_no_widget() -> None:
-    board = Board()
-    first = running(board, 1)
-    panel = LivePanel(lambda: board_rows(board))
-    running(board, 2)
+    running(board, 3)
     panel.refresh()
-    assert len(panel.widget.children) == 2
-
+    assert len(panel.widget.children) == 3
     first.end("done")
     board.end(first)
     panel.refresh()
-
-    over, row = panel.widget.children
+    over, row, _ = panel.widget.children
     assert "✓ srv:tool" in over.value
     assert "2 of 4" in row.children[0].value
     panel.close()
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "timed out", "cancelled", "interrupted"])
-def test_each_outcome_has_a_line(state: str) -> None:
+def test_each_outcome_has_a_line(state: Any) -> None:
     board = Board()
     report = running(board, 1)
-    report.end(state)  # type: ignore[arg-type]
+    report.end(state)
     board.end(report)
-
-    sign = "✓" if state == "done" else "✗"
-    said = "" if state == "done" else f"{state} · "
-    assert board.text().startswith(f"{sign} srv:tool")
-    assert f": {said}1 of 4 (25 %) · " in board.text()
+    assert board.text().startswith("✓ srv:tool" if state == "done" else "✗ srv:tool")
+    assert f": {'' if state == 'done' else f'{state} · '}1 of 4 (25 %) · " in board.text()
 
 
 class Raising(ProgressMeter):
@@ -150,7 +124,7 @@ class Returning(ProgressMeter):
     ends_without_error = True
 
 
-@pytest.mark.parametrize(("meter", "printed"), [(Raising, False), (Returning, True)])
+@pytest.mark.parametrize(("meter", "printed"), [(Raising, False), (Returning, True)], ids=["raised", "returned"])
 def test_a_failure_is_printed_if_nothing_raises_it(
     meter: type[ProgressMeter], printed: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
