@@ -14,7 +14,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from mcp_magic.schema.validate import import_jsonschema
 from tests.skipped import note
-from tests.support.hosts import host, patient, quick, soon, spotless  # noqa: F401
+from tests.support.hosts import handshake, host, patient, quick, soon, spotless  # noqa: F401
 from tests.support.scripted_tasks import connect, own_data  # noqa: F401
 
 if TYPE_CHECKING:

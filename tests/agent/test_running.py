@@ -22,7 +22,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
-from tests.ask.test_elicitation import Trip, _trip
+from tests.support.eliciting_server import Trip, where_to
 from tests.support.telling import html
 
 if TYPE_CHECKING:
@@ -518,7 +518,7 @@ async def test_no_clock_of_a_call_runs_while_its_server_asks_you(
     trips, usual, clocks = MCPServer("trips"), time.perf_counter, []
 
     @trips.tool()
-    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(where_to)]) -> str:
         return trip.action
 
     async def elicitor(asked: Elicitation) -> Answer:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp import MCPError
-from mcp.server.lowlevel import Server
-from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, Resolve
-from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, TextContent
-from pydantic import BaseModel, Field
+from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import inflight
 from mcp_magic.ask.elicitation import Answer, Elicitation, question_part
@@ -21,6 +18,9 @@ from mcp_magic.errors import ProtocolError, RequestTimeoutError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
 from tests.environments import everything_command, needs_node
 from tests.support import SUPPORT
+from tests.support.eliciting_server import trip_server, url_server
+from tests.support.hosts import logged
+from tests.support.persons import Scripted
 from tests.support.processes import free_port, start_http
 from tests.support.waiting import until
 
@@ -30,75 +30,6 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 TRIP = SUPPORT / "eliciting_server.py"
-
-
-class Trip(BaseModel):
-    city: str = Field(min_length=2)
-    days: int = 3
-
-
-async def _trip() -> Elicit[Trip]:
-    return Elicit("Where to?", Trip)
-
-
-async def _second() -> Elicit[Trip]:
-    return Elicit("And then?", Trip)
-
-
-def trip_server() -> MCPServer:
-    server = MCPServer("trip", log_level="ERROR")
-
-    @server.tool()
-    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
-        data = getattr(trip, "data", None)
-        return f"{trip.action} {data.city} {data.days}" if data is not None else trip.action
-
-    @server.tool()
-    async def two(
-        one: Annotated[ElicitationResult[Trip], Resolve(_trip)],
-        other: Annotated[ElicitationResult[Trip], Resolve(_second)],
-    ) -> str:
-        return f"{one.action} {other.action}"
-
-    @server.tool()
-    async def slow(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
-        await asyncio.Event().wait()
-        return trip.action
-
-    return server
-
-
-def url_server(url: str) -> Server[Any]:
-    """A low-level server of 2026-07-28 whose tool asks to open a page."""
-    from mcp_types import ListToolsResult, Tool
-
-    async def tools(context: Any, params: Any) -> ListToolsResult:
-        return ListToolsResult(tools=[Tool(name="pay", input_schema={"type": "object"})])
-
-    async def call(context: Any, params: Any) -> CallToolResult | InputRequiredResult:
-        if params.input_responses:
-            action = params.input_responses["page"].action
-            return CallToolResult(content=[TextContent(type="text", text=action)])
-        asked = ElicitRequest(params=ElicitRequestURLParams(message="Pay there", url=url))
-        return InputRequiredResult(input_requests={"page": asked}, request_state="s")
-
-    return Server("pay", on_list_tools=tools, on_call_tool=call)
-
-
-class Scripted:
-    """An elicitor that answers in order, and keeps what it was asked."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self.answers = list(answers)
-        self.asked: list[Elicitation] = []
-
-    async def __call__(self, asked: Elicitation) -> Answer:
-        self.asked.append(asked)
-        return self.answers.pop(0)
-
-
-def logged(connection: Any) -> str:
-    return "\n".join(str(message.data) for message in connection.notices.messages if message.logger == "mcp_magic")
 
 
 @pytest.fixture(params=["in process", "stdio"])

@@ -35,9 +35,9 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import AuthorizationError, ToolError
 from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ui.form import Form
-from tests.ask.test_elicitation import url_server
 from tests.support.authorization_server import Behaviour
 from tests.support.clocks import cpu_time
+from tests.support.eliciting_server import url_server
 from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 from tests.support.widgets import widgets

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mcp
 import pytest
 from mcp_types import (
     CreateMessageRequestParams,
@@ -33,15 +31,15 @@ from mcp_magic.ask.sampling import (
 )
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError, ProtocolError
-from tests.ask.test_elicitation import logged
 from tests.support import SUPPORT
+from tests.support.hosts import logged
 from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.ask.sampling import SamplingRequest
 
-STDIO = [sys.executable, str(SUPPORT / "sampling_server.py")]
+STDIO = [sys.executable, str(SUPPORT / "sampling_servers.py")]
 SECRET = "hunter2-hunter2-hunter2"
 
 
@@ -102,12 +100,6 @@ class Away:
 @pytest.fixture(params=["in process", "stdio"])
 def writer(request: pytest.FixtureRequest) -> Any:
     return sampling_server() if request.param == "in process" else STDIO
-
-
-@pytest.fixture
-def handshake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions are opened by the handshake, as before 2026-07-28: a server asks by requests of its own."""
-    monkeypatch.setattr(mcp, "Client", functools.partial(mcp.Client, mode="legacy"))
 
 
 def samples(host: Host, model: Any, person: Any = None) -> None:
@@ -530,7 +522,7 @@ async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_pat
     server = tmp_path / "server.py"
     server.write_text(
         f"import os, sys\nsys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from tests.core import sampling_servers\n"
+        "from tests.support import sampling_servers\n"
         "sampling_servers.said.__defaults__ = ('user',)\n"
         "async def leak():\n"
         "    from mcp.server.mcpserver import Sample\n"

@@ -20,9 +20,10 @@ from mcp_magic.ask.elicitation import Answer
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CassetteError, ProtocolError, ToolError
-from tests.ask.test_elicitation import Scripted, trip_server
 from tests.support.asgi import Forgetful, serving
 from tests.support.bundled import load
+from tests.support.eliciting_server import trip_server
+from tests.support.persons import Scripted
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 from tests.test_progress import SERVER, Watching

@@ -10,8 +10,8 @@ from mcp_types import CreateMessageRequestParams, ToolChoice
 
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.notebook import host
-from tests.ask.test_elicitation import logged, trip_server
-from tests.ask.test_sampling import handshake  # noqa: F401
+from tests.support.eliciting_server import trip_server
+from tests.support.hosts import logged
 from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from mcp_magic.errors import ArgumentsError, CommandError, ConfigError
 from mcp_magic.ipython.ask import Answers, InputAsker
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.ask.test_elicitation import trip_server, url_server
 from tests.session.test_roots import roots_server
+from tests.support.eliciting_server import trip_server, url_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,7 @@ from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.ask.sampling import Review, Sampled
 from mcp_magic.errors import ProtocolError
 from mcp_magic.trace.trace import fault
-from tests.ask.test_elicitation import Trip, _trip
-from tests.ask.test_sampling import handshake  # noqa: F401
+from tests.support.eliciting_server import Trip, where_to
 from tests.support.sampling_servers import _summary, said, sample
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def asking_server() -> MCPServer:
         return len((await asking).roots)
 
     @server.tool()
-    async def elicit_parameter(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+    async def elicit_parameter(trip: Annotated[ElicitationResult[Trip], Resolve(where_to)]) -> str:
         return trip.action
 
     @server.tool()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import mcp
 import psutil
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -48,6 +50,17 @@ def quick(host: Host) -> Host:
     plan = host.reconnection
     plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 60.0, 20.0
     return host
+
+
+@pytest.fixture
+def handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open sessions by the handshake, as before 2026-07-28: a server asks by requests of its own."""
+    monkeypatch.setattr(mcp, "Client", functools.partial(mcp.Client, mode="legacy"))
+
+
+def logged(connection: Any) -> str:
+    """Return what we have written into the log of a session."""
+    return "\n".join(str(message.data) for message in connection.notices.messages if message.logger == "mcp_magic")
 
 
 LEFT_SECONDS = 30.0

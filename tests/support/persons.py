@@ -1,4 +1,4 @@
-"""Persons that log in, for tests without a screen."""
+"""Persons that log in, and that answer what servers ask, for tests without a screen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import httpx2
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
+    from mcp_magic.ask.elicitation import Answer, Elicitation
     from mcp_magic.auth.login import LogIn
 
 
@@ -40,3 +41,15 @@ def logging_in(host: Host, person: Person | None = None, where: str = "memory") 
     host.logins.where = where
     host.logins.authorizer = person = person or Person()
     return person
+
+
+class Scripted:
+    """An elicitor that answers in order, and keeps what it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Elicitation] = []
+
+    async def __call__(self, asked: Elicitation) -> Answer:
+        self.asked.append(asked)
+        return self.answers.pop(0)

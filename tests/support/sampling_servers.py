@@ -1,4 +1,4 @@
-"""Servers whose tools ask for a model's words, on both protocol eras."""
+"""Servers whose tools ask for a model's words, on both protocol eras; run as a program it is `sampling_server`."""
 
 from __future__ import annotations
 
@@ -122,3 +122,7 @@ def asking_server(*requests: CreateMessageRequestParams) -> Server[Any]:
         return InputRequiredResult(input_requests=asked, request_state="s")
 
     return Server("asking", on_list_tools=tools, on_call_tool=call)
+
+
+if __name__ == "__main__":
+    sampling_server().run()

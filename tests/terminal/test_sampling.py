@@ -12,7 +12,7 @@ from tests.support.timing import soon, tried_again
 if TYPE_CHECKING:
     from tests.support.terminals import Terminal
 
-SERVER = SUPPORT / "sampling_server.py"
+SERVER = SUPPORT / "sampling_servers.py"
 SETUP = (f"%mcp connect {SERVER} --name writer --timeout 60",)
 CHOICES = r"\[a\]pprove, approve and show me the \[r\]eply first, \[e\]dit, \[d\]eny: "
 
