@@ -1,4 +1,4 @@
-"""Persons that log in, and that answer what servers ask, for tests without a screen."""
+"""Persons that log in, answer what servers ask and decide about calls, for tests without a screen."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.ask.elicitation import Answer, Elicitation
     from mcp_magic.auth.login import LogIn
+    from mcp_magic.consent.consent import Decision, Request
 
 
 class Person:
@@ -53,3 +54,18 @@ class Scripted:
     async def __call__(self, asked: Elicitation) -> Answer:
         self.asked.append(asked)
         return self.answers.pop(0)
+
+
+class Approver:
+    """Decides about calls in order, about more of them as about the last, and keeps what it was asked."""
+
+    def __init__(self, *decisions: Decision | Exception) -> None:
+        self.decisions = list(decisions)
+        self.asked: list[Request] = []
+
+    async def __call__(self, request: Request) -> Decision:
+        self.asked.append(request)
+        decision = self.decisions.pop(0) if len(self.decisions) > 1 else self.decisions[0]
+        if isinstance(decision, Exception):
+            raise decision
+        return decision
