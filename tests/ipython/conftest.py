@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from mcp_magic.notebook import host
+from tests.support.bundled import load
+from tests.support.magic import Magic
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def module_shell() -> InteractiveShell:
+    """A shell for all tests of a module: at its end, each shell costs a full garbage collection."""
+    return InteractiveShell()
+
+
+@pytest.fixture
+def shell(module_shell: InteractiveShell) -> Iterator[InteractiveShell]:
+    """A shell whose variables are those of a new one."""
+    names = dict(module_shell.user_ns)
+    yield module_shell
+    module_shell.user_ns.clear()
+    module_shell.user_ns.update(names)
+
+
+@pytest.fixture
+async def magic(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Magic]:
+    """Run `%mcp LINE` in a shell, in a folder of its own, with the server "math" connected."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
+    magic = Magic(shell, tmp_path)
+    await host.connect(load("math_server").server, name="math")
+    yield magic
+    host.consent.rules.clear()
+    host.consent.audit.records.clear()
+    await host.close()
