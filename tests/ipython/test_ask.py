@@ -332,7 +332,7 @@ async def test_choices_of_a_form_are_shown_with_their_titles() -> None:
     answer = await typist.fill_in(Elicitation("trips", "Which seat?", "form", seats))
     assert answer.content == {"seat": "w", "level": 2, "meals": ["f", "v"], "class": "second"}
     assert [line.strip() for line in typist.written[1:]] == [
-        *("'a': At the aisle", "'w': At the window", "1: upper", "2: lower", "'v': Vegan", "'f': Fish"),
+        *("'a': At the aisle", "'w': At the window", "1: upper", "2: lower", "'v': Vegan", "'f': Fish")
     ]
 
 

@@ -100,12 +100,7 @@ def test_line_of_a_call_has_names_and_texts_as_they_are(schema: dict[str, Any] |
         assert arguments.tool == f"srv:{text}"
         read = parse_arguments(arguments.arguments, schema or {}, evaluate=evaluated_nothing, directory=tmp_path)
         assert read == {text: text, "b": text}
-    for name, value in (
-        ("{open('PWNED','w')}", "=1}"),
-        ("{open('PWNED','w'", ")}"),
-        ("$SECRET", "x"),
-        ("{'a'", "1}"),
-    ):
+    for name, value in (("{open('PWNED','w')}", "=1}"), ("{open('PWNED','w'", ")}"), ("$SECRET", "x"), ("{'a'", "1}")):
         read = arguments_of(call_line("srv:tool", {name: value}))
         assert read == {name: value}, "together they make no expression"
 

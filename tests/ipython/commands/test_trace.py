@@ -25,8 +25,7 @@ from tests.support.bundled import load
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.support.magic import Magic
 
@@ -37,17 +36,6 @@ def from_zero() -> Iterator[None]:
     host.metrics.clear()
     yield
     telemetry.export("")
-
-
-def vault() -> MCPServer:
-    """Return a server whose only tool takes a secret."""
-    server = MCPServer("vault", log_level="ERROR")
-
-    @server.tool()
-    def unlock(password: str, floor: int = 1) -> str:
-        return f"floor {floor} is open" if password == "sesame-99" else "no"
-
-    return server
 
 
 def number_of(listing: Any, method: str) -> int:
@@ -101,7 +89,6 @@ async def test_number_shows_a_request_beside_its_answer(magic: Magic, monkeypatc
     for line, kind, says in (
         ("trace 99999999", errors.NotFoundError, "the trace has no message 99999999"),
         (f"trace {'9' * 5000}", errors.NotFoundError, "has no message 999999999999999…"),
-        (f"replay {'9' * 5000}", errors.NotFoundError, "has no message 999999999999999…"),
         ("trace 1 --method x", errors.CommandError, "--method chooses among messages, and `%mcp trace 1` is one"),
         ("trace 1 --export x.jsonl", errors.CommandError, "--export chooses among messages"),
     ):
@@ -114,11 +101,8 @@ async def test_number_shows_a_request_beside_its_answer(magic: Magic, monkeypatc
 
 
 async def test_server_method_errors_and_last_choose_the_rows(magic: Magic) -> None:
-    await magic("connect other", other=vault())
     await magic("call math:add a=1 b=2")
     await magic.error(errors.ToolError, "call math:divide a=1 b=0")
-    assert {row["server"] for row in await magic("trace")} == {"math", "other"}
-    assert {row["server"] for row in await magic("trace other")} == {"other"}
     assert len(await magic("trace --method 'tools/*' --last 3")) == 3
     await magic.error(errors.ProtocolError, "raw math no/such")
     listing = await magic("trace --errors")
@@ -145,9 +129,17 @@ async def test_status_of_http_is_listed_also_of_a_server_gone(magic: Magic) -> N
     assert len(await magic("trace away"))
 
 
-async def test_export_is_json_lines_and_has_no_secret(magic: Magic) -> None:
-    await magic("connect vault", vault=vault())
-    assert (await magic("call vault:unlock password=sesame-99")).text == "floor 1 is open"
+async def test_export_and_replay_have_no_secret(magic: Magic) -> None:
+    server = MCPServer("vault", log_level="ERROR")
+
+    @server.tool()
+    def unlock(password: str, floor: int = 1) -> str:
+        return f"floor {floor} is open" if password == "sesame-99" else "no"
+
+    await magic("connect vault", vault=server)
+    assert (await magic("call vault:unlock password=sesame-99 floor=3")).text == "floor 3 is open"
+    assert {row["server"] for row in await magic("trace")} == {"math", "vault"}
+    assert {row["server"] for row in await magic("trace vault")} == {"vault"}
     listing = await magic("trace --export trace.jsonl")
     file = magic.folder / "trace.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -158,6 +150,10 @@ async def test_export_is_json_lines_and_has_no_secret(magic: Magic) -> None:
     assert "sesame" not in f"{file.read_text()}{listing}{listing._repr_mimebundle_()}{listing.df.to_dict()}"
     error = await magic.error(errors.ConfigError, "trace --export nowhere/trace.jsonl")
     assert "cannot be written: No such file" in error
+    number = number_of(listing, "tools/call")
+    error = await magic.error(errors.ArgumentsError, f"replay {number}")
+    assert "keeps no secrets; type password=... again" in error
+    assert (await magic(f"replay {number} password=sesame-99")).text == "floor 3 is open"
 
 
 async def test_server_puts_no_markup_and_no_count_into_the_page(magic: Magic) -> None:
@@ -285,39 +281,24 @@ async def test_replay_sends_a_request_again_and_changed(magic: Magic) -> None:
     assert (await magic(f"replay {number} uri=math://table/3"))["contents"][0]["uri"] == "math://table/3"
 
 
-async def test_replay_wants_secrets_again(magic: Magic) -> None:
-    await magic("connect vault", vault=vault())
-    await magic("call vault:unlock password=sesame-99 floor=3")
-    number = number_of(await magic("trace vault --method tools/call"), "tools/call")
-    error = await magic.error(errors.ArgumentsError, f"replay {number}")
-    assert "keeps no secrets; type password=... again" in error
-    assert (await magic(f"replay {number} password=sesame-99")).text == "floor 3 is open"
-
-
-async def test_raw_and_replay_go_through_consent(magic: Magic) -> None:
-    await magic("call math:add a=3 b=4")
-    number = number_of(await magic("trace"), "tools/call")
-    await magic("deny math:add --reason 'no sums'")
-    sent = len(host.trace)
-    for line in (
-        f"replay {number}",
-        'raw math tools/call {"name": "add", "arguments": {"a": 2, "b": 40}}',
-        'raw math tools/call {"name": "add"}',
-    ):
-        assert "no sums" in await magic.error(errors.DeniedError, line)
-    assert len(host.trace) == sent
-
-
 async def test_request_that_cannot_be_replayed_says_why(magic: Magic) -> None:
     await host.reconnect("math")
     number = number_of(await magic("trace"), "server/discover")
     assert "belongs to the session" in await magic.error(errors.CommandError, f"replay {number}")
-    error = await magic.error(errors.NotFoundError, "replay 99999999")
-    assert "the trace has no message 99999999" in error
+    for missing in (99999999, "9" * 5000):
+        error = await magic.error(errors.NotFoundError, f"replay {missing}")
+        assert error.startswith(f"the trace has no message {str(missing)[:8]}")
+        assert len(error) < 100
     await magic("call math:factorial n=3")
     await magic("raw math tools/call $long", long={"name": "add", "arguments": {"a": "x" * 100_000}})
-    number = (await magic("trace --method tools/call"))[-2]["number"]
-    assert "too long to be kept whole" in await magic.error(errors.CommandError, f"replay {number}")
+    short, _, long, _ = [row["number"] for row in await magic("trace --method tools/call")]
+    assert "too long to be kept whole" in await magic.error(errors.CommandError, f"replay {long}")
+    await magic("deny 'math:*' --reason 'no sums'")
+    sent = len(host.trace)
+    call = '{"name": "add", "arguments": {"a": 2, "b": 40}}'
+    for line in (f"replay {short}", f"raw math tools/call {call}", 'raw math tools/call {"name": "add"}'):
+        assert "no sums" in await magic.error(errors.DeniedError, line)
+    assert len(host.trace) == sent
 
 
 # Servers that fail
@@ -370,44 +351,39 @@ import os, sys, threading
 sys.path.insert(0, {str(ROOT)!r})
 from tests.support.plain import Plain
 
-server = Plain("bad")
-
-@server.tool
 def hang() -> str:
     threading.Event().wait()
 
-@server.tool
 def die() -> str:
     os._exit(3)
 
-@server.tool
 def tell() -> str:
     print("password=hunter2", file=sys.stderr)
     print("Traceback (most recent call last):\\n  File 'x'\\nValueError: no", file=sys.stderr, flush=True)
     return "told"
 
-@server.tool
 def note(call) -> str:
     call.log("error", "password=hunter2")
     return "noted"
 
+server = Plain("bad")
+for function in (hang, die, tell, note):
+    server.tool(function)
 server.run()
 """
 
 
 @pytest.fixture
-async def failing(magic: Magic, tmp_path: Path) -> None:
+async def failing(magic: Magic) -> None:
     """Connect to a server whose calls fail with a chained exception on its stderr."""
-    program = tmp_path / "failing.py"
-    program.write_text(FAILING_SERVER)
-    await magic(f"connect --name failing -- {sys.executable} {program}")
+    (magic.folder / "failing.py").write_text(FAILING_SERVER)
+    await magic(f"connect --name failing -- {sys.executable} failing.py")
 
 
 @pytest.fixture
-async def bad(magic: Magic, tmp_path: Path) -> None:
-    program = tmp_path / "bad.py"
-    program.write_text(BAD_SERVER)
-    await magic(f"connect --name bad -- {sys.executable} {program}")
+async def bad(magic: Magic) -> None:
+    (magic.folder / "bad.py").write_text(BAD_SERVER)
+    await magic(f"connect --name bad -- {sys.executable} bad.py")
 
 
 @pytest.mark.usefixtures("failing")
@@ -453,49 +429,28 @@ async def test_cut_message_says_how_much_it_had(magic: Magic) -> None:
     assert ".data has" not in html_of(listing), "the listing has no such attribute"
 
 
-async def late(magic: Magic) -> None:
-    await magic.error(errors.RequestTimeoutError, "call bad:hang --timeout 0.1")
-
-
-async def dead(magic: Magic) -> None:
-    await magic.error(errors.SessionClosedError, "call bad:die")
-
-
-async def pending(magic: Magic) -> asyncio.Task[Any]:
-    call = asyncio.create_task(magic("call bad:hang"))
-    await until(lambda: any(entry.method == "tools/call" for entry in host.trace.entries("bad")))
-    return call
-
-
-async def cancelled(magic: Magic) -> None:
-    call = await pending(magic)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-
-
-async def closed(magic: Magic) -> None:
-    call = await pending(magic)
-    await magic("disconnect bad")
-    with pytest.raises(errors.SessionClosedError):
-        await call
-
-
 @pytest.mark.usefixtures("bad")
 @pytest.mark.parametrize(
-    ("end", "why", "whose"),
+    ("end", "error", "why", "whose"),
     [
-        (late, r"no answer in 1\d\d ms|no answer in \d.*", "the server"),
-        (dead, r"the session ended after \d.*", "the server"),
-        (cancelled, r"cancelled after \d.*", "the caller"),
-        (closed, r"the session was closed after \d.*", "the caller"),
+        ("hang --timeout 0.1", errors.RequestTimeoutError, r"no answer in 1\d\d ms|no answer in \d.*", "the server"),
+        ("die", errors.SessionClosedError, r"the session ended after \d.*", "the server"),
+        ("cancel", asyncio.CancelledError, r"cancelled after \d.*", "the caller"),
+        ("disconnect", errors.SessionClosedError, r"the session was closed after \d.*", "the caller"),
     ],
     ids=["time-out", "death", "cancelled", "closed"],
 )
 async def test_errors_list_calls_without_an_answer(
-    magic: Magic, end: Callable[[Magic], Awaitable[None]], why: str, whose: str
+    magic: Magic, end: str, error: type[BaseException], why: str, whose: str
 ) -> None:
-    await end(magic)
+    call = asyncio.create_task(magic(f"call bad:{'hang' if end in ('cancel', 'disconnect') else end}"))
+    await until(lambda: any(entry.method == "tools/call" for entry in host.trace.entries("bad")))
+    if end == "cancel":
+        call.cancel()
+    elif end == "disconnect":
+        await magic("disconnect bad")
+    with pytest.raises(error):
+        await call
     [row] = [row for row in await magic("trace bad --errors") if row["method"] == "tools/call"]
     assert re.fullmatch(rf"(?:{why}): (?:hang|die)", row["says"])
     assert row["fault"] == whose
@@ -506,9 +461,7 @@ async def test_errors_list_calls_without_an_answer(
 async def test_errors_list_an_opening_without_answer(magic: Magic) -> None:
     line = f"connect --name gone -- {sys.executable} -c 'import sys; sys.stdin.readline()'"
     await magic.error(errors.ConnectError, line)
-    rows = await magic("trace gone --errors")
-    assert rows, str(await magic("trace gone"))
-    assert {row["fault"] for row in rows} == {"the server"}
+    assert {row["fault"] for row in await magic("trace gone --errors")} == {"the server"}
 
 
 @pytest.mark.usefixtures("bad")
@@ -543,15 +496,13 @@ async def test_stderr_stands_after_its_request_and_is_masked(magic: Magic) -> No
 # Logs
 
 
-async def test_logs_have_stderr_and_messages_with_secrets_masked(magic: Magic) -> None:
+async def test_logs_mask_values_of_the_environment(magic: Magic) -> None:
     program = magic.folder / "loud.py"
     program.write_text(BAD_SERVER.replace('"password=hunter2"', "f\"using {os.environ['API_TOKEN']}\""))
     await host.connect([sys.executable, str(program)], name="loud", env={"API_TOKEN": "sesame-123"})
     await magic("call loud:tell")
     await magic("call loud:note")
-    listing = await magic("logs loud")
-    assert str(listing).count("using ***") == 2
-    assert {row["source"] for row in listing} >= {"stderr"}
+    assert str(await magic("logs loud")).count("using ***") == 2
 
 
 STDERR_OF_A_SERVER = """\
