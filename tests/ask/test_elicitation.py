@@ -29,11 +29,9 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
 from mcp_magic.ui.form import Form
-from tests.environments import everything_command, needs_node
 from tests.support.eliciting_server import trip_server, url_server
 from tests.support.hosts import logged
 from tests.support.persons import Scripted
-from tests.support.processes import free_port, start_http
 from tests.support.waiting import until
 from tests.support.widgets import widgets
 
@@ -216,65 +214,44 @@ async def test_cancelled_call_takes_its_question_with_it(host: Host) -> None:
     assert connection.in_flight == 0
 
 
-# Requests of a server's own
+# Pages
 
 
-@needs_node
-async def test_everything_server_asks_by_a_request_of_its_own(host: Host) -> None:
-    values = {
-        "name": "Ada",
-        "check": True,
-        "email": "ada@example.org",
-        "integer": 7,
-        "untitledSingleSelectEnum": "Joey",
-    }
-    scripted = host.elicitation.elicitor = Scripted(Answer.accept(values), Answer.decline(), Answer.cancel())
-    port = free_port()
-    ready = rf"(?i)(listening|running).*?(?P<port>{port})"
-    with start_http(everything_command("streamableHttp"), env={"PORT": str(port)}, ready=ready) as server:
-        connection = await host.connect(server.url, name="everything")
-        assert connection.protocol_version < "2026"
-        tool = "trigger-elicitation-request"
-        texts = ["\n".join((await connection.call_tool(tool, {}, timeout=60)).text) for _ in range(3)]
-        await host.disconnect("everything")
-    assert "Ada" in texts[0]
-    assert "ada@example.org" in texts[0]
-    assert "declined" in texts[1]
-    assert "cancelled" in texts[2]
-    assert scripted.asked[0].defaults["firstLine"].startswith("It was a dark")
+def refusing_server(*data: Any) -> MCPServer:
+    """A server whose tool refuses with these data of error -32042, one call after the other, and then answers."""
+    server = MCPServer("refusing", log_level="ERROR")
+    refusals = iter(data)
+
+    @server.tool()
+    async def pay() -> str:
+        for each in refusals:
+            raise MCPError(code=-32042, message="pages first", data=each)
+        return "paid"
+
+    return server
 
 
-@needs_node
 async def test_call_is_repeated_after_page_visits_else_fails(host: Host) -> None:
-    scripted = host.elicitation.elicitor = Scripted(*[Answer.accept()] * 3, Answer.decline())
-    connection = await host.connect([*everything_command(), "stdio"], name="everything")
-    url = "https://example.org/authorize?id=7"
-    assert not (await connection.call_tool("trigger-url-elicitation", {"url": url}, timeout=60)).is_error
-    assert [(asked.mode, asked.url) for asked in scripted.asked] == [("url", url)]
-    arguments = {"url": url, "errorPath": True}
-    assert not (await connection.call_tool("trigger-url-elicitation", arguments, timeout=60)).is_error
-    assert [asked.url for asked in scripted.asked[1:]] == ["https://modelcontextprotocol.io", url]
+    urls = ["https://example.org/1", "https://example.org/2"]
+    pages = [{"mode": "url", "message": "Pay there", "url": url, "elicitationId": url} for url in urls]
+    scripted = host.elicitation.elicitor = Scripted(Answer.accept(), Answer.accept(), Answer.accept(), Answer.decline())
+    connection = await host.connect(refusing_server({"elicitations": pages}), name="pay")
+    assert (await connection.call("pay")).text == "paid"
+    assert [(asked.mode, asked.url) for asked in scripted.asked] == [("url", url) for url in urls]
+    connection = await host.connect(refusing_server({"elicitations": pages}), name="other")
     with pytest.raises(ProtocolError, match="URL elicitation required"):
-        await connection.call_tool("trigger-url-elicitation", arguments, timeout=60)
+        await connection.call("pay")
 
 
 async def test_error_that_names_no_page_stays_an_error(host: Host) -> None:
     scripted = host.elicitation.elicitor = Scripted()
-    server = MCPServer("broken", log_level="ERROR")
     data: list[Any] = [None, {}, {"elicitations": []}, {"elicitations": [{"url": 7}]}, "text"]
-
-    @server.tool()
-    async def pay(number: int) -> str:
-        raise MCPError(code=-32042, message="pages first", data=data[number])
-
-    connection = await host.connect(server, name="broken")
-    for number in range(len(data)):
+    connection = await host.connect(refusing_server(*data), name="broken")
+    for _ in data:
         with pytest.raises(ProtocolError, match="pages first"):
-            await connection.call("pay", number=number)
+            await connection.call("pay")
+    assert (await connection.call("pay")).text == "paid"
     assert scripted.asked == []
-
-
-# Pages
 
 
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])

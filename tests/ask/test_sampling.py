@@ -111,6 +111,12 @@ async def writer(host: Host, model: Any, person: Any = None, **options: Any) -> 
     return await host.connect(sampling_server(), name="writer", **options)
 
 
+async def refused(connection: Connection, tool: str = "summarise") -> ProtocolError:
+    with pytest.raises(ProtocolError) as raised:
+        await connection.call(tool)
+    return raised.value
+
+
 async def asking(host: Host, model: Any, person: Any, *requests: dict[str, Any]) -> Connection:
     """Connect a server that asks for all of these at once."""
     samples(host, model, person)
@@ -141,9 +147,9 @@ async def test_approved_reply_reaches_the_tool(host: Host, era: str, request: py
 async def test_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
     model = Model("never", "later")
     connection = await writer(host, model, Person(Review.deny("too long"), YES))
-    with pytest.raises(ProtocolError, match=r"User rejected sampling request: denied by you: too long") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -1
+    error = await refused(connection)
+    assert "User rejected sampling request: denied by you: too long" in str(error)
+    assert error.code == -1
     assert model.asked == []
     assert "denied by you: too long" in logged(connection)
     assert host.consent.audit.records[0].decision == "deny"
@@ -172,21 +178,19 @@ async def test_model_is_asked_what_the_person_made_of_the_request(host: Host) ->
     assert (record.decision, sorted(record.changed)) == ("edit", ["messages", "systemPrompt"])
 
     host.sampling.reviewer = Person(messages=())
-    with pytest.raises(ProtocolError, match="after your changes: a sampling request without messages"):
-        await connection.call("summarise")
+    assert "after your changes: a sampling request without messages" in str(await refused(connection))
     assert len(model.asked) == 1
 
 
 async def test_reply_is_shown_first_where_the_person_wants_that(host: Host) -> None:
-    show = Review.approve(show_reply=True)
-    mine = Review.approve(reply=Sampled.of("Mine.", "tiny"))
+    show, mine = Review.approve(show_reply=True), Review.approve(reply=Sampled.of("Mine.", "tiny"))
     person = Person(show, mine, show, Review.deny("it says too much"))
     connection = await writer(host, Model("Theirs.", "Secret."), person)
     assert (await connection.call("summarise")).text == "tiny endTurn: Mine."
     assert [reply.text for reply in person.replies] == ["Theirs."]
-    with pytest.raises(ProtocolError, match="the reply was not sent: it says too much") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -1
+    error = await refused(connection)
+    assert "the reply was not sent: it says too much" in str(error)
+    assert error.code == -1
     assert "Secret" not in logged(connection)
 
 
@@ -240,8 +244,7 @@ async def test_auto_answers_unasked_notes_it_and_has_a_limit(host: Host) -> None
     assert "answered by tiny, endTurn, not asked about (" in logged(connection)
     assert [record.by for record in host.consent.audit.records] == ["sampling = 'auto'"]
     assert (await connection.call("summarise")).text == "tiny endTurn: two"
-    with pytest.raises(ProtocolError, match="more than 2 requests within a minute"):
-        await connection.call("summarise")
+    assert "more than 2 requests within a minute" in str(await refused(connection))
 
 
 @pytest.mark.parametrize(
@@ -278,13 +281,12 @@ async def test_rules_ask_and_deny_but_never_allow(
     host.consent.policy = policy
     connection = await writer(host, Model(), person, sampling=mode)
     host.consent.rules[:] = [*rules, Rule("allow", "writer:summarise")]
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("summarise")
+    error = str(await refused(connection))
     assert len(person.requests) == asked
     assert words in logged(connection)
-    assert words in str(raised.value)
-    assert ("User rejected" in str(raised.value)) == bool(asked)
-    assert "(-1, refused by you or your rules; fault: you)" in str(raised.value)
+    assert words in error
+    assert ("User rejected" in error) == bool(asked)
+    assert "(-1, refused by you or your rules; fault: you)" in error
 
 
 @pytest.mark.usefixtures("handshake")
@@ -326,10 +328,9 @@ async def careless(asked: SamplingRequest) -> Any:
 async def test_without_an_answer_the_call_says_why(host: Host, model: Any, person: Any, code: int, words: str) -> None:
     host.sampling.timeout = 0.05
     connection = await writer(host, model, person)
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("summarise")
-    assert words in str(raised.value)
-    assert raised.value.code == code
+    error = await refused(connection)
+    assert words in str(error)
+    assert error.code == code
 
 
 async def test_time_out_stands_still_while_a_model_answers(host: Host) -> None:
@@ -352,10 +353,10 @@ async def test_time_out_stands_still_while_a_model_answers(host: Host) -> None:
 )
 async def test_model_that_fails_is_an_error_of_the_call(host: Host, failure: Exception, words: str) -> None:
     connection = await writer(host, Model(failure, "later"), Person(YES, YES))
-    with pytest.raises(ProtocolError, match="Sampling failed: no model could answer") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -32603
-    assert words in str(raised.value)
+    error = await refused(connection)
+    assert "Sampling failed: no model could answer" in str(error)
+    assert error.code == -32603
+    assert words in str(error)
     assert words in logged(connection)
     assert (await connection.call("summarise")).text == "tiny endTurn: later"
 
@@ -392,12 +393,11 @@ async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_pat
     host.consent.audit.file = tmp_path / "audit.jsonl"
     samples(host, Model(ModelError(f"refused {SECRET}"), "fine"), Person(YES, YES))
     connection = await host.connect([sys.executable, str(server)], name="writer", env={"API_KEY": SECRET})
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("summarise")
+    error = str(await refused(connection))
     await connection.call("summarise")
     records = host.consent.audit.file.read_text()
     assert "The key is ***" in records
-    assert SECRET not in "\n".join([records, logged(connection), str(raised.value), repr(connection)])
+    assert SECRET not in "\n".join([records, logged(connection), error, repr(connection)])
     assert "The key" not in logged(connection)
 
 
@@ -443,12 +443,10 @@ NONSENSE = {
 async def test_nonsense_is_an_error_and_nobody_is_asked(host: Host, problem: str) -> None:
     person = Person()
     connection = await asking(host, Model(), person, NONSENSE[problem])
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("ask")
-    assert raised.value.code == -32602
-    assert problem in str(raised.value)
-    assert person.requests == []
-    assert connection.state == "open"
+    error = await refused(connection, "ask")
+    assert error.code == -32602
+    assert problem in str(error)
+    assert (person.requests, connection.state) == ([], "open")
 
 
 async def test_tools_for_apps_and_unannounced_ones_are_not_given(host: Host) -> None:
@@ -459,8 +457,7 @@ async def test_tools_for_apps_and_unannounced_ones_are_not_given(host: Host) -> 
     assert [tool.name for tool in model.asked[0].tools or ()] == ["add"]
     await host.disconnect("asking")
     connection = await asking(host, Model(takes_tools=False), Person(), {"tools": [ADD]})
-    with pytest.raises(ProtocolError, match=r"the capability sampling\.tools was not announced"):
-        await connection.call("ask")
+    assert "the capability sampling.tools was not announced" in str(await refused(connection, "ask"))
 
 
 # Texts that the person edits
