@@ -295,8 +295,7 @@ async def test_programs_that_cannot_be_are_told(notebook: Notebook, monkeypatch:
     error = await notebook.error(errors.MCPMagicError, "agent --cell")
     assert "there is no thread; `%%mcp_agent --code` makes one" in error
     assert "no thread 'trip'" in await notebook.error(errors.MCPMagicError, "agent --cell trip")
-    error = await notebook.agent_error(errors.CommandError, "--model $m --in kernel")
-    assert "--in kernel goes with --code" in error
+    assert "--in kernel goes with --code" in await notebook.agent_error(errors.CommandError, "--model $m --in kernel")
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     error = await notebook.agent_error(errors.MissingDependencyError, "--model $m --code")
     assert "pip install 'mcp-magic[code]'" in error

@@ -124,8 +124,7 @@ def gone(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("gone")
 async def test_deleted_folder_is_named_and_open_servers_work(magic: Magic) -> None:
     for line in ("connect x.py", "connect -- python x.py", "connect somewhere", "up", "config"):
-        error = await magic.error(errors.ConfigError, line)
-        assert "the folder of this kernel was deleted; `%cd FOLDER`" in error
+        assert "the folder of this kernel was deleted; `%cd FOLDER`" in await magic.error(errors.ConfigError, line)
     assert (await magic("call math:add a=1 b=2")).data == 3
     listing = str(await magic("servers"))
     assert "math" in listing

@@ -147,8 +147,7 @@ async def test_header_and_authority_are_given_as_suggested(follow: Any, magic: M
 
     cert, key = self_signed(tmp_path)
     async with serving(guarded, ssl_certfile=str(cert), ssl_keyfile=str(key)) as url:
-        error = await magic.error(MCPMagicError, f"connect {url}/mcp")
-        assert "--ca FILE names the authority to trust" in error
+        assert "--ca FILE names the authority to trust" in await magic.error(MCPMagicError, f"connect {url}/mcp")
         trusting = f"connect {url}/mcp --name web --ca {cert}"
         await follow(trusting, r"(--header '.*?')", f"{trusting} {{}}")
         await host.disconnect("web")

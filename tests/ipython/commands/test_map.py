@@ -319,8 +319,7 @@ async def test_bench_raises_why_its_session_ended(magic: Magic) -> None:
         "    calls.append(1)\n    if len(calls) > 20:\n        os._exit(3)\n    return 1\nserver.run()\n"
     )
     await host.connect([sys.executable, str(program)], name="d", reconnect=False)
-    error = await magic.error(SessionClosedError, "bench d:work --concurrency 4 --seconds 5")
-    assert "exit code 3" in error
+    assert "exit code 3" in await magic.error(SessionClosedError, "bench d:work --concurrency 4 --seconds 5")
 
 
 async def test_bench_asks_before_it_loads_a_server_elsewhere(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:

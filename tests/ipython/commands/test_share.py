@@ -20,13 +20,11 @@ async def test_page_and_module_are_shown_or_written(magic: Magic) -> None:
     assert "async def add(" in str(await magic("stubs math"))
     await magic("stubs math -o made.py")
     assert (magic.folder / "made.py").read_text() == str(await magic("stubs math"))
-    error = await magic.error(ConfigError, "docs math -o nowhere/math.md")
-    assert "math.md cannot be written: No such file" in error
+    assert "math.md cannot be written: No such file" in await magic.error(ConfigError, "docs math -o nowhere/math.md")
 
 
 async def test_snapshot_and_diff_name_the_line_that_goes_with_them(magic: Magic) -> None:
-    error = await magic.error(ConfigError, "diff math")
-    assert "`%mcp snapshot math -o math.mcp.json` writes one" in error
+    assert "`%mcp snapshot math -o math.mcp.json` writes one" in await magic.error(ConfigError, "diff math")
     assert "8 tools, 1 prompt, 1 resource, 1 template; " in str(await magic("snapshot math -o math.mcp.json"))
     assert len(await magic("diff math")) == 0
     for line in ("snapshot math", "snapshot math -o api.json", "snapshot math -o 'my api.json'"):

@@ -151,8 +151,7 @@ async def test_export_and_replay_have_no_secret(magic: Magic) -> None:
     error = await magic.error(errors.ConfigError, "trace --export nowhere/trace.jsonl")
     assert "cannot be written: No such file" in error
     number = number_of(listing, "tools/call")
-    error = await magic.error(errors.ArgumentsError, f"replay {number}")
-    assert "keeps no secrets; type password=... again" in error
+    assert "keeps no secrets; type password=... again" in await magic.error(errors.ArgumentsError, f"replay {number}")
     assert (await magic(f"replay {number} password=sesame-99")).text == "floor 3 is open"
 
 
@@ -241,8 +240,7 @@ async def test_timeline_is_a_picture(magic: Magic, monkeypatch: pytest.MonkeyPat
     few = labels(await magic("trace --plot"))
     assert (len(few), few[-1]) == (2, "others")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    error = await magic.error(errors.MissingDependencyError, "trace --plot")
-    assert "pip install 'mcp-magic[plot]'" in error
+    assert "pip install 'mcp-magic[plot]'" in await magic.error(errors.MissingDependencyError, "trace --plot")
 
 
 async def test_settings_bound_the_trace(magic: Magic) -> None:
