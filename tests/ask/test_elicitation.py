@@ -1,122 +1,63 @@
-"""Servers that ask the person in the middle of a call, on both protocol eras."""
+"""Servers that ask the person in the middle of a call, on both protocol eras; pages and forms that deceive."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
+import ipywidgets
 import pytest
 from mcp import MCPError
 from mcp.server.lowlevel import Server
-from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, Resolve
-from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, TextContent
-from pydantic import BaseModel, Field
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import (
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+    ListToolsResult,
+    TextContent,
+    Tool,
+)
 
 from mcp_magic import inflight
-from mcp_magic.ask.elicitation import Answer, Elicitation, question_part
-from mcp_magic.display.text import host_of
-from mcp_magic.errors import ProtocolError, RequestTimeoutError
+from mcp_magic.ask.elicitation import Answer, Elicitation, elicitation_question, question_part, secrets_marked
+from mcp_magic.ask.question import Reply, outcome_bundle
+from mcp_magic.cassette.cassette import deck
+from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
-from tests.environments import everything_command, needs_node
-from tests.support import SUPPORT
-from tests.support.processes import free_port, start_http
+from mcp_magic.ui.form import Form
+from tests.support.eliciting_server import trip_server, url_server
+from tests.support.hosts import logged
+from tests.support.persons import Scripted
 from tests.support.waiting import until
+from tests.support.widgets import widgets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
-TRIP = SUPPORT / "eliciting_server.py"
-
-
-class Trip(BaseModel):
-    city: str = Field(min_length=2)
-    days: int = 3
+OSLO = Answer.accept({"city": "Oslo"})
 
 
-async def _trip() -> Elicit[Trip]:
-    return Elicit("Where to?", Trip)
+async def connect_trip(host: Host, elicitor: Any) -> Connection:
+    host.elicitation.elicitor = elicitor
+    return await host.connect(trip_server(), name="trip")
 
 
-async def _second() -> Elicit[Trip]:
-    return Elicit("And then?", Trip)
-
-
-def trip_server() -> MCPServer:
-    server = MCPServer("trip", log_level="ERROR")
-
-    @server.tool()
-    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
-        data = getattr(trip, "data", None)
-        return f"{trip.action} {data.city} {data.days}" if data is not None else trip.action
-
-    @server.tool()
-    async def two(
-        one: Annotated[ElicitationResult[Trip], Resolve(_trip)],
-        other: Annotated[ElicitationResult[Trip], Resolve(_second)],
-    ) -> str:
-        return f"{one.action} {other.action}"
-
-    @server.tool()
-    async def slow(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
-        await asyncio.Event().wait()
-        return trip.action
-
-    return server
-
-
-def url_server(url: str) -> Server[Any]:
-    """A low-level server of 2026-07-28 whose tool asks to open a page."""
-    from mcp_types import ListToolsResult, Tool
-
-    async def tools(context: Any, params: Any) -> ListToolsResult:
-        return ListToolsResult(tools=[Tool(name="pay", input_schema={"type": "object"})])
-
-    async def call(context: Any, params: Any) -> CallToolResult | InputRequiredResult:
-        if params.input_responses:
-            action = params.input_responses["page"].action
-            return CallToolResult(content=[TextContent(type="text", text=action)])
-        asked = ElicitRequest(params=ElicitRequestURLParams(message="Pay there", url=url))
-        return InputRequiredResult(input_requests={"page": asked}, request_state="s")
-
-    return Server("pay", on_list_tools=tools, on_call_tool=call)
-
-
-class Scripted:
-    """An elicitor that answers in order, and keeps what it was asked."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self.answers = list(answers)
-        self.asked: list[Elicitation] = []
-
-    async def __call__(self, asked: Elicitation) -> Answer:
-        self.asked.append(asked)
-        return self.answers.pop(0)
-
-
-def logged(connection: Any) -> str:
-    return "\n".join(str(message.data) for message in connection.notices.messages if message.logger == "mcp_magic")
-
-
-@pytest.fixture(params=["in process", "stdio"])
-def trip(request: pytest.FixtureRequest) -> Any:
-    """A server of 2026-07-28: it answers with `input_required` rounds."""
-    return trip_server() if request.param == "in process" else [sys.executable, str(TRIP)]
-
-
-async def test_elicitation_answer_reaches_tool_unless_unsendable(host: Host, trip: Any) -> None:
+async def test_answer_reaches_the_tool_unless_it_cannot_be_sent(host: Host) -> None:
     answers = {
         "accept Oslo 2": Answer.accept({"city": "Oslo", "days": 2}),
-        "accept Oslo 3": Answer.accept({"city": "Oslo"}),
+        "accept Oslo 3": OSLO,
         "decline": Answer.decline(),
         "cancel": Answer.cancel(),
     }
-    scripted = host.elicitation.elicitor = Scripted(*answers.values())
-    connection = await host.connect(trip, name="trip")
-
+    scripted = Scripted(*answers.values())
+    connection = await connect_trip(host, scripted)
     assert connection.protocol_version == "2026-07-28"
     for text, answer in answers.items():
         assert (await connection.call("plan")).text == text
@@ -126,22 +67,19 @@ async def test_elicitation_answer_reaches_tool_unless_unsendable(host: Host, tri
         assert f"elicitation 'Where to?': {answer.action} (" in logged(connection).splitlines()[-1]
     assert len(scripted.asked) == len(answers)
 
-    scripted.answers += [Answer.accept({"city": "Osl\ud800"}), Answer.accept({"city": "Oslo"})]
+    scripted.answers += [Answer.accept({"city": "Osl\ud800"}), OSLO]
     assert (await connection.call("plan")).text == "accept Oslo 3", "a lone surrogate is not sent"
     assert "'Where to?' is asked again: the answer.city: character 4 is '\\ud800'" in logged(connection)
     assert connection.failures == 0
 
-
-async def test_elicitation_without_elicitor_declines_and_logs_why(host: Host) -> None:
-    host.elicitation.elicitor = Scripted()
-    connection = await host.connect(trip_server(), name="trip")
+    own = Scripted(Answer.accept({"city": "Rome"}))
+    assert (await connection.call_tool("plan", {}, elicitor=own)).text == "accept Rome 3", "a call may bring its own"
     host.elicitation.elicitor = None
-
     assert (await connection.call("plan")).text == "decline"
     assert "decline: you cannot be asked: host.elicitor is None" in logged(connection)
 
 
-async def test_a_session_announces_only_what_somebody_answers(host: Host) -> None:
+async def test_session_announces_only_what_somebody_answers(host: Host) -> None:
     seen: list[Any] = []
     server = MCPServer("capabilities", log_level="ERROR")
 
@@ -155,16 +93,14 @@ async def test_a_session_announces_only_what_somebody_answers(host: Host) -> Non
     asking = await host.connect_spec(quiet.spec, "asking")
     await quiet.call("look")
     await asking.call("look")
-
     assert seen[0] is None
     assert seen[1].form is not None
     assert seen[1].url is not None
 
 
-async def test_what_does_not_fit_the_schema_is_not_sent(host: Host) -> None:
-    scripted = host.elicitation.elicitor = Scripted(*[Answer.accept({"city": "O", "days": "many"})] * 4)
-    connection = await host.connect(trip_server(), name="trip")
-
+async def test_values_that_do_not_fit_are_asked_for_thrice(host: Host) -> None:
+    scripted = Scripted(*[Answer.accept({"city": "O", "days": "many"})] * 4)
+    connection = await connect_trip(host, scripted)
     assert (await connection.call("plan")).text == "decline"
     assert [bool(asked.problem) for asked in scripted.asked] == [False, True, True]
     assert "'many'" in question_part(scripted.asked[-1]).plain
@@ -172,31 +108,23 @@ async def test_what_does_not_fit_the_schema_is_not_sent(host: Host) -> None:
     assert "'many'" in logged(connection)
 
 
-async def test_an_elicitor_that_fails_declines(host: Host) -> None:
+async def test_elicitor_that_fails_declines_and_an_absent_one_cancels(host: Host) -> None:
     async def broken(asked: Elicitation) -> Answer:
         raise LookupError(asked.message)
 
-    host.elicitation.elicitor = broken
-    connection = await host.connect(trip_server(), name="trip")
-
-    assert (await connection.call("plan")).text == "decline"
-    assert "the elicitor failed: LookupError: Where to?" in logged(connection)
-
-
-async def test_nobody_who_answers_in_time_cancels(host: Host) -> None:
     async def away(asked: Elicitation) -> Answer:
         await asyncio.Event().wait()
-        return Answer.accept()
+        return OSLO
 
-    host.elicitation.elicitor = away
-    host.elicitation.timeout = 0.05
-    connection = await host.connect(trip_server(), name="trip")
-
+    connection = await connect_trip(host, broken)
+    assert (await connection.call("plan")).text == "decline"
+    assert "the elicitor failed: LookupError: Where to?" in logged(connection)
+    host.elicitation.elicitor, host.elicitation.timeout = away, 0.05
     assert (await connection.call("plan")).text == "cancel"
     assert "cancel: you did not answer within 0.05 s" in logged(connection)
 
 
-async def test_two_questions_at_once_are_asked_one_after_the_other(host: Host) -> None:
+async def test_two_questions_at_once_are_asked_one_by_one(host: Host) -> None:
     asked: list[str] = []
     waiting = 0
 
@@ -208,40 +136,64 @@ async def test_two_questions_at_once_are_asked_one_after_the_other(host: Host) -
             await asyncio.sleep(0)
         assert waiting == 1
         waiting -= 1
-        return Answer.accept({"city": "Oslo"}) if question.message == "Where to?" else Answer.decline()
+        return OSLO if question.message == "Where to?" else Answer.decline()
 
-    host.elicitation.elicitor = answers
-    connection = await host.connect(trip_server(), name="trip")
-
+    connection = await connect_trip(host, answers)
     assert (await connection.call_tool("two", {}, timeout=60)).text == "accept decline"
     assert sorted(asked) == ["And then?", "Where to?"]
 
 
-async def test_the_time_out_stands_still_while_a_person_is_asked(host: Host) -> None:
-    loop = asyncio.get_running_loop()
+# The clock of a call
 
+
+async def test_time_out_stands_still_while_a_person_is_asked(host: Host) -> None:
     async def slow(asked: Elicitation) -> Answer:
-        until = loop.time() + 1.5  # longer than the call may take
-        while loop.time() < until:
-            await asyncio.wait({loop.create_future()}, timeout=0.05)
-        return Answer.accept({"city": "Oslo"})
+        await asyncio.sleep(0.8)  # longer than the call may take
+        return OSLO
 
-    host.elicitation.elicitor = slow
-    connection = await host.connect(trip_server(), name="trip")
-
-    assert (await connection.call_tool("plan", {}, timeout=1)).text == "accept Oslo 3"
-
-
-async def test_the_time_out_goes_on_after_the_answer(host: Host) -> None:
-    host.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo"}))
-    connection = await host.connect(trip_server(), name="trip")
-
+    connection = await connect_trip(host, slow)
+    assert (await connection.call_tool("plan", {}, timeout=0.6)).text == "accept Oslo 3"
+    host.elicitation.elicitor = Scripted(OSLO)
     with pytest.raises(RequestTimeoutError, match=r"trip:slow: timed out: no answer within 0\.2 s"):
-        await connection.call_tool("slow", {}, timeout=0.2)
+        await connection.call_tool("slow", {}, timeout=0.2)  # it goes on after the answer
     assert connection.state == "open"
 
 
-async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -> None:
+async def test_person_asked_stops_the_clock_of_its_call() -> None:
+    async def logs_in() -> str:
+        with person_asked():
+            await asyncio.sleep(0.5)
+        return "in"
+
+    assert await InFlightRequest(seconds=0.3).wait(logs_in(), []) == "in"
+    with person_asked():  # outside of a call nothing happens
+        pass
+
+
+async def test_time_of_a_question_is_not_the_servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.15)
+    shown: list[Report] = []
+    host.reports.reporter = shown.append  # type: ignore[assignment]
+    asked: list[float] = []
+
+    async def elicitor(request: Elicitation) -> Answer:
+        started = time.perf_counter()
+        while time.perf_counter() < started + 0.45:
+            assert not any(report.waits for report in shown), "the panel with the question says what is waited for"
+            await asyncio.sleep(0.03)
+        asked.append(time.perf_counter() - started)
+        return OSLO
+
+    connection = await connect_trip(host, elicitor)
+    started = time.perf_counter()
+    calling = asyncio.create_task(connection.call("slow"))
+    await until(lambda: bool(asked) and any(report.waits for report in shown))
+    assert shown[-1].seconds <= time.perf_counter() - started - asked[0]
+    calling.cancel()
+    await asyncio.wait({calling})
+
+
+async def test_cancelled_call_takes_its_question_with_it(host: Host) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(asked: Elicitation) -> Answer:
@@ -250,174 +202,207 @@ async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -
             await asyncio.Event().wait()
         finally:
             ended.set()
-        return Answer.accept()
+        return OSLO
 
-    host.elicitation.elicitor = waits
-    connection = await host.connect(trip_server(), name="trip")
+    connection = await connect_trip(host, waits)
     call = asyncio.create_task(connection.call("plan"))
     await asyncio.wait_for(started.wait(), 60)
     call.cancel()
     await asyncio.wait({call}, timeout=60)
-
     assert call.cancelled()
     await asyncio.wait_for(ended.wait(), 60)
     assert connection.in_flight == 0
 
 
-async def test_a_call_may_bring_its_own_elicitor(host: Host) -> None:
-    host.elicitation.elicitor = Scripted()
-    connection = await host.connect(trip_server(), name="trip")
-    own = Scripted(Answer.accept({"city": "Rome"}))
-
-    assert (await connection.call_tool("plan", {}, elicitor=own)).text == "accept Rome 3"
+# Pages
 
 
-@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_a_page_is_asked_for_with_its_whole_address(host: Host, action: Any) -> None:
-    scripted = host.elicitation.elicitor = Scripted(Answer(action, {"never": "sent"}))
-    connection = await host.connect(url_server("https://pay.example.org/x?id=1"), name="pay")
-
-    assert (await connection.call("pay")).text == action
-    assert scripted.asked[0].mode == "url"
-    assert scripted.asked[0].url == "https://pay.example.org/x?id=1"
-
-
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https://a b/"])
-async def test_nobody_is_asked_to_open_anything_but_a_page(host: Host, url: str) -> None:
-    scripted = host.elicitation.elicitor = Scripted()
-    connection = await host.connect(url_server(url), name="pay")
-
-    assert (await connection.call("pay")).text == "decline"
-    assert scripted.asked == []
-    assert "not an http(s) URL" in logged(connection)
-
-
-@pytest.mark.parametrize(
-    ("url", "host_"),
-    [
-        ("https://example.org/a", "example.org"),
-        ("HTTPS://Example.org:444/", "example.org:444"),
-        ("https://bank.example@evil.example/", "evil.example"),
-        ("https://bank.example\\@evil.example/", ""),
-        ("http://[::1]:8000/", "::1:8000"),
-        ("ftp://example.org/", ""),
-        ("https://example.org:port/", ""),
-        ("https:///path", ""),
-    ],
-)
-def test_the_host_of_a_page_is_where_it_leads(url: str, host_: str) -> None:
-    assert host_of(url) == host_
-
-
-EVERYTHING = {
-    "name": "Ada",
-    "check": True,
-    "email": "ada@example.org",
-    "integer": 7,
-    "untitledSingleSelectEnum": "Joey",
-}
-
-
-@needs_node
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_server_everything_asks_by_a_request_of_its_own(host: Host, transport: str) -> None:
-    scripted = host.elicitation.elicitor = Scripted(Answer.accept(EVERYTHING), Answer.decline(), Answer.cancel())
-
-    async def check(target: Any) -> None:
-        connection = await host.connect(target, name="everything")
-        assert connection.protocol_version < "2026"
-        texts = ["\n".join((await connection.call_tool(TOOL, {}, timeout=60)).text) for _ in range(3)]
-        assert "Ada" in texts[0]
-        assert "ada@example.org" in texts[0]
-        assert "declined" in texts[1]
-        assert "cancelled" in texts[2]
-        assert scripted.asked[0].defaults["firstLine"].startswith("It was a dark")
-        await host.disconnect("everything")
-
-    await _with_everything(transport, check)
-
-
-TOOL = "trigger-elicitation-request"
-
-
-async def _with_everything(transport: str, check: Callable[[Any], Any]) -> None:
-    if transport == "stdio":
-        await check([*everything_command(), "stdio"])
-        return
-    port = free_port()
-    ready = rf"(?i)(listening|running).*?(?P<port>{port})"
-    with start_http(everything_command("streamableHttp"), env={"PORT": str(port)}, ready=ready) as server:
-        await check(server.url)
-
-
-@needs_node
-async def test_elicitation_repeats_call_after_page_visits_else_fails(host: Host) -> None:
-    scripted = host.elicitation.elicitor = Scripted(*[Answer.accept()] * 3, Answer.decline())
-    connection = await host.connect([*everything_command(), "stdio"], name="everything")
-    url = "https://example.org/authorize?id=7"
-    pages = ["https://modelcontextprotocol.io", url]
-
-    assert not (await connection.call_tool("trigger-url-elicitation", {"url": url}, timeout=60)).is_error
-    assert [(asked.mode, asked.url) for asked in scripted.asked] == [("url", url)]
-    arguments = {"url": url, "errorPath": True}
-    assert not (await connection.call_tool("trigger-url-elicitation", arguments, timeout=60)).is_error
-    assert [asked.url for asked in scripted.asked[1:]] == pages
-    with pytest.raises(ProtocolError, match="URL elicitation required"):
-        await connection.call_tool("trigger-url-elicitation", arguments, timeout=60)
-
-
-@pytest.mark.parametrize("data", [None, {}, {"elicitations": []}, {"elicitations": [{"url": 7}]}, "text"])
-async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any) -> None:
-    scripted = host.elicitation.elicitor = Scripted()
-    server = MCPServer("broken", log_level="ERROR")
+def refusing_server(*data: Any) -> MCPServer:
+    """A server whose tool refuses with these data of error -32042, one call after the other, and then answers."""
+    server = MCPServer("refusing", log_level="ERROR")
+    refusals = iter(data)
 
     @server.tool()
     async def pay() -> str:
-        raise MCPError(code=-32042, message="pages first", data=data)
+        for each in refusals:
+            raise MCPError(code=-32042, message="pages first", data=each)
+        return "paid"
 
-    connection = await host.connect(server, name="broken")
+    return server
 
-    with pytest.raises(ProtocolError, match="pages first"):
+
+async def test_call_is_repeated_after_page_visits_else_fails(host: Host) -> None:
+    urls = ["https://example.org/1", "https://example.org/2"]
+    pages = [{"mode": "url", "message": "Pay there", "url": url, "elicitationId": url} for url in urls]
+    scripted = host.elicitation.elicitor = Scripted(Answer.accept(), Answer.accept(), Answer.accept(), Answer.decline())
+    connection = await host.connect(refusing_server({"elicitations": pages}), name="pay")
+    assert (await connection.call("pay")).text == "paid"
+    assert [(asked.mode, asked.url) for asked in scripted.asked] == [("url", url) for url in urls]
+    connection = await host.connect(refusing_server({"elicitations": pages}), name="other")
+    with pytest.raises(ProtocolError, match="URL elicitation required"):
         await connection.call("pay")
+
+
+async def test_error_that_names_no_page_stays_an_error(host: Host) -> None:
+    scripted = host.elicitation.elicitor = Scripted()
+    data: list[Any] = [None, {}, {"elicitations": []}, {"elicitations": [{"url": 7}]}, "text"]
+    connection = await host.connect(refusing_server(*data), name="broken")
+    for _ in data:
+        with pytest.raises(ProtocolError, match="pages first"):
+            await connection.call("pay")
+    assert (await connection.call("pay")).text == "paid"
     assert scripted.asked == []
 
 
-async def test_the_time_of_a_question_is_not_the_servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.3)
-    shown: list[Report] = []
-    host.reports.reporter = shown.append  # type: ignore[assignment]
-    asked: list[float] = []
-
-    async def elicitor(request: Elicitation) -> Answer:
-        started = time.perf_counter()
-        while time.perf_counter() < started + 0.9:
-            assert not any(report.waits for report in shown), "the panel with the question says what is waited for"
-            await asyncio.sleep(0.05)
-        asked.append(time.perf_counter() - started)
-        return Answer.accept({"city": "Oslo"})
-
-    host.elicitation.elicitor = elicitor
-    connection = await host.connect(trip_server(), name="trip")
-    started = time.perf_counter()
-    calling = asyncio.create_task(connection.call("slow"))
-    await until(lambda: bool(asked) and any(report.waits for report in shown))
-
-    assert shown[-1].seconds <= time.perf_counter() - started - asked[0]
-    calling.cancel()
-    await asyncio.wait({calling})
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_page_is_asked_for_with_its_whole_address(host: Host, action: Any) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer(action, {"never": "sent"}))
+    connection = await host.connect(url_server("https://pay.example.org/x?id=1"), name="pay")
+    assert (await connection.call("pay")).text == action
+    assert (scripted.asked[0].mode, scripted.asked[0].url) == ("url", "https://pay.example.org/x?id=1")
 
 
-async def test_a_log_in_in_the_course_of_a_call_stops_its_clock() -> None:
-    loop = asyncio.get_running_loop()
-    call = InFlightRequest(seconds=0.5)
+NO_URL = "is not an http(s) URL"
+NO_HTTPS = "has no https, so others on the network could read what you type there"
+NEVER_SHOWN = {
+    "javascript:alert(document.cookie)": NO_URL,
+    "data:text/html,<script>alert(1)</script>": NO_URL,
+    "file:///etc/passwd": NO_URL,
+    "ftp://example.org/": NO_URL,
+    "https://": NO_URL,
+    "https:///path": NO_URL,
+    "https://a b/": NO_URL,
+    "https://example.org:port/": NO_URL,
+    "https://bank.example\\@evil.example/": NO_URL,
+    "https://github.com@evil.example/login": "has a user name, which looks like the host: 'github.com@'",
+    "https://github.com%2Flogin@evil.example/": "has a user name, which looks like the host: 'github.com%2Flogin@'",
+    "http://intranet.example/login": NO_HTTPS,
+    "http://127.0.0.1.evil.example/": NO_HTTPS,
+    "https://evil.example/?" + "a" * 20_000: "has more than 8,000 characters",
+}
 
-    async def logs_in() -> str:
-        with person_asked():
-            until = loop.time() + 0.8
-            while loop.time() < until:
-                await asyncio.wait({loop.create_future()}, timeout=0.05)
-        return "in"
 
-    assert await call.wait(logs_in(), []) == "in"
-    with person_asked():  # outside of a call nothing happens
-        pass
+@pytest.mark.parametrize("url", NEVER_SHOWN, ids=lambda url: url[:30])
+async def test_page_whose_address_deceives_is_not_shown(host: Host, url: str) -> None:
+    scripted = host.elicitation.elicitor = Scripted()
+    connection = await host.connect(url_server(url), name="pay")
+    assert (await connection.call("pay")).text == "decline"
+    assert scripted.asked == []
+    assert f"a page whose address {NEVER_SHOWN[url]}" in logged(connection)
+
+
+SHOWN_AS = {
+    "https://example.org/a": "example.org",
+    "HTTPS://Example.org:444/": "example.org:444",
+    "http://[::1]:8000/": "::1:8000",
+    "https://\u0430pple.com/login": "xn--pple-43d.com",
+    "https://xn--pple-43d.com/login": "xn--pple-43d.com",
+    "https://evil.example/\u202emoc.buhtig//:sptth": "evil.example",
+    "https://evil.example/https://github.com/login": "evil.example",
+    "https://github.com.evil.example/": "github.com.evil.example",
+}
+
+
+@pytest.mark.parametrize("url", SHOWN_AS)
+def test_page_is_shown_with_the_host_that_it_leads_to(url: str) -> None:
+    part = question_part(Elicitation("pay", "Log in to GitHub", "url", url=url))
+    for shown in (part.html, part.plain):
+        assert "\u202e" not in shown.replace(f'href="{url}"', "")
+    assert f'<b style="font-size:1.15em">{SHOWN_AS[url]}</b>' in part.html
+    assert f"open a page at {SHOWN_AS[url]}\n" in part.plain
+
+
+# Forms that ask for secrets
+
+SECRETS = {
+    "password": {"type": "string"},
+    "value": {"type": "string", "title": "Your API key"},
+    "answer": {"type": "string", "description": "The number on your credit card"},
+    "pin": {"type": "integer"},
+    "key": {"type": "string", "format": "password"},
+}
+ENTERED: dict[str, Any] = {
+    "password": "hunter2-hunter2",
+    "value": "sk-0123456789",
+    "answer": "4111111111111111",
+    "pin": 9753,
+    "key": "s3cr3t-s3cr3t",
+}
+
+
+def asking_server(properties: dict[str, Any], message: str = "Who are you?") -> Server[Any]:
+    """Return a low-level server that asks for these, and repeats in its answer what texts it got."""
+
+    def got(content: dict[str, Any]) -> CallToolResult:
+        texts = [value for value in content.values() if isinstance(value, str)]
+        return CallToolResult(content=[TextContent(text=f"got {len(content)}: {texts}")])
+
+    async def tools(context: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name="ask", input_schema={"type": "object"})])
+
+    async def call(context: Any, params: Any) -> CallToolResult | InputRequiredResult:
+        schema = {"type": "object", "properties": properties}
+        if context.session.protocol_version != "2026-07-28":
+            return got((await context.session.elicit_form(message, schema)).content)
+        if params.input_responses:
+            return got(params.input_responses["form"].content)
+        asked = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+        return InputRequiredResult(input_requests={"form": asked}, request_state="s")
+
+    return Server("asker", on_list_tools=tools, on_call_tool=call)
+
+
+@pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])
+async def test_form_secrets_are_warned_of_and_not_recorded(host: Host, tmp_path: Path, protocol: str) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer.accept(ENTERED))
+    with deck.holding(tmp_path / "cassette.jsonl", "record"):
+        connection = await host.connect(asking_server(SECRETS), name="asker", protocol=protocol)
+        assert (await connection.call("ask")).text.startswith("got 5: ['hunter2-hunter2'")
+        await host.close()
+    [asked] = scripted.asked
+    for text in (question_part(asked).html, question_part(asked).plain):
+        assert "This seems to ask for a secret: password, value, answer, pin, key" in text
+        assert "Decline, unless you know why it asks." in text
+    outcome = elicitation_question(asked).outcome(Reply("accept", ENTERED), 1.0)
+    recorded = [(tmp_path / "cassette.jsonl").read_text(), json.dumps([e.message for e in connection.trace.entries])]
+    for text in [*recorded, json.dumps(outcome_bundle([outcome]))]:
+        assert "***" in text
+        assert not [value for value in ENTERED.values() if str(value) in text]
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "secret"),
+    [
+        ("Enter your one-time code", {"type": "string"}, True),
+        ("Your PIN, please", {"type": "string"}, True),
+        ("Paste your GitHub personal access token", {"type": "string"}, True),
+        ("Which city?", {"type": "string"}, False),
+        ("How many tokens at most?", {"type": "integer", "title": "Max tokens"}, False),
+        ("Pin which tab?", {"type": "string", "description": "Its name"}, False),
+    ],
+    ids=["code", "PIN", "token", "city", "tokens", "tab"],
+)
+async def test_words_tell_whether_a_form_asks_for_a_secret(host: Host, message: str, field: Any, secret: bool) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer.decline())
+    connection = await host.connect(asking_server({"it": field}, message), name="asker", protocol="handshake")
+    with pytest.raises(ToolError):
+        await connection.call("ask")
+    assert bool(scripted.asked[0].secrets) is secret
+    assert ("MCP forbids" in question_part(scripted.asked[0]).plain) is secret
+
+
+@pytest.mark.parametrize("word", ["a", "pass ", "api key ", "card-", "(?<", "\u202e"])
+def test_long_message_is_searched_for_secrets_quickly(word: str) -> None:
+    started = time.thread_time()
+    properties = {str(number): {"type": "string", "description": word * 1000} for number in range(50)}
+    secrets_marked({"properties": properties}, word * 100_000)
+    assert time.thread_time() - started < 3
+
+
+def test_panel_masks_a_field_that_asks_for_a_secret() -> None:
+    asked = secrets_marked({"type": "object", "properties": {"value": {"type": "string", "title": "Your PIN"}}}, "")
+    form = Form(asked)
+    assert form.draft == {}
+    form.set_arguments({"value": "sk-0123456789"})
+    assert ipywidgets.Password in {type(widget) for widget in widgets(form.widget, ipywidgets.Text)}
+    form.close()

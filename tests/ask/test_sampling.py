@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mcp
 import pytest
 from mcp_types import (
     CreateMessageRequestParams,
@@ -26,6 +23,7 @@ from mcp_magic.ask.sampling import (
     Expected,
     Review,
     Sampled,
+    SamplingRequest,
     reply_texts,
     request_texts,
     with_reply_texts,
@@ -33,16 +31,19 @@ from mcp_magic.ask.sampling import (
 )
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError, ProtocolError
-from tests.ask.test_elicitation import logged
-from tests.support import SUPPORT
+from tests.environments import ROOT
+from tests.support.hosts import logged
 from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
 if TYPE_CHECKING:
-    from mcp_magic._host import Host
-    from mcp_magic.ask.sampling import SamplingRequest
+    from pathlib import Path
 
-STDIO = [sys.executable, str(SUPPORT / "sampling_server.py")]
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
+
 SECRET = "hunter2-hunter2-hunter2"
+HELLO = said("Hello")
+YES = Review.approve()
 
 
 class Model:
@@ -65,16 +66,17 @@ class Model:
 
 
 class Person:
-    """A reviewer that says what it is told to, and keeps what it was asked."""
+    """A reviewer that says what it is told to, and keeps what it was asked; `changes` are made to the request."""
 
-    def __init__(self, *reviews: Review) -> None:
+    def __init__(self, *reviews: Review, **changes: Any) -> None:
         self._reviews = list(reviews)
+        self._changes = changes
         self.requests: list[tuple[SamplingRequest, Expected]] = []
         self.replies: list[Sampled] = []
 
     async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
         self.requests.append((asked, expected))
-        return self._reviews.pop(0)
+        return Review.approve(replace(asked, **self._changes)) if self._changes else self._reviews.pop(0)
 
     async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
         self.replies.append(reply)
@@ -94,50 +96,43 @@ class Away:
             await asyncio.Event().wait()
         finally:
             self.ended = True
-        return Review.approve()
+        return YES
 
     reply: Any = request
-
-
-@pytest.fixture(params=["in process", "stdio"])
-def writer(request: pytest.FixtureRequest) -> Any:
-    return sampling_server() if request.param == "in process" else STDIO
-
-
-@pytest.fixture
-def handshake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions are opened by the handshake, as before 2026-07-28: a server asks by requests of its own."""
-    monkeypatch.setattr(mcp, "Client", functools.partial(mcp.Client, mode="legacy"))
 
 
 def samples(host: Host, model: Any, person: Any = None) -> None:
     host.sampling.sampler, host.sampling.reviewer = model, person
 
 
-async def test_sampling_reply_with_lone_surrogate_is_not_sent(host: Host) -> None:
-    samples(host, Model("Cats are \ud83d.", "Cats are lazy."), Person(Review.approve(), Review.approve()))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(MCPMagicError, match="writer:summarise"):
-        await connection.call("summarise")
-    assert "the reply[0].text: character 10 is" in logged(connection)
-    assert (await connection.call("summarise")).text == "tiny endTurn: Cats are lazy."
+async def writer(host: Host, model: Any, person: Any = None, **options: Any) -> Connection:
+    """Connect a server that asks for a summary, with who answers it."""
+    samples(host, model, person)
+    return await host.connect(sampling_server(), name="writer", **options)
 
 
-@pytest.mark.parametrize(
-    ("writer", "era"),
-    [("in process", "2026-07-28"), ("in process", "2025-11-25"), ("stdio", "2026-07-28")],
-    indirect=["writer"],
-)
-async def test_a_reply_that_the_person_has_approved_reaches_the_tool(
-    host: Host, writer: Any, era: str, request: pytest.FixtureRequest
-) -> None:
+async def refused(connection: Connection, tool: str = "summarise") -> ProtocolError:
+    with pytest.raises(ProtocolError) as raised:
+        await connection.call(tool)
+    return raised.value
+
+
+async def asking(host: Host, model: Any, person: Any, *requests: dict[str, Any]) -> Connection:
+    """Connect a server that asks for all of these at once."""
+    samples(host, model, person)
+    params = [CreateMessageRequestParams(**{"messages": [HELLO], "max_tokens": 10, **each}) for each in requests]
+    return await host.connect(asking_server(*params), name="asking")
+
+
+# What the person decides
+
+
+@pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+async def test_approved_reply_reaches_the_tool(host: Host, era: str, request: pytest.FixtureRequest) -> None:
     if era < "2026":
         request.getfixturevalue("handshake")
-    model, person = Model("Cats are lazy."), Person(Review.approve())
-    samples(host, model, person)
-    connection = await host.connect(writer, name="writer")
-
+    model, person = Model("Cats are lazy."), Person(YES)
+    connection = await writer(host, model, person)
     assert connection.protocol_version == era
     assert (await connection.call("summarise")).text == "tiny endTurn: Cats are lazy."
     [(asked, expected)] = person.requests
@@ -149,14 +144,12 @@ async def test_a_reply_that_the_person_has_approved_reaches_the_tool(
     assert (record.asker, record.tool, record.decision, record.by) == ("server writer", "sampling", "approve", "person")
 
 
-async def test_a_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
+async def test_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
     model = Model("never", "later")
-    samples(host, model, Person(Review.deny("too long"), Review.approve()))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match=r"User rejected sampling request: denied by you: too long") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -1
+    connection = await writer(host, model, Person(Review.deny("too long"), YES))
+    error = await refused(connection)
+    assert "User rejected sampling request: denied by you: too long" in str(error)
+    assert error.code == -1
     assert model.asked == []
     assert "denied by you: too long" in logged(connection)
     assert host.consent.audit.records[0].decision == "deny"
@@ -164,23 +157,11 @@ async def test_a_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_handshake_server_hears_of_rejected_sampling_without_why(host: Host) -> None:
-    samples(host, Model(), Person(Review.deny("a private reason")))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    assert (await connection.call("refused")).text == "-1 User rejected sampling request"
-    assert "denied by you: a private reason" in logged(connection)
-    assert connection.state == "open"
-
-
-@pytest.mark.usefixtures("handshake")
-async def test_tools_go_to_the_model_and_their_results_come_back(host: Host, writer: Any) -> None:
+async def test_tools_go_to_the_model_and_their_results_come_back(host: Host) -> None:
     use = ToolUseContent(name="add", id="c1", input={"a": 3, "b": 4})
     other = ToolUseContent(name="add", id="c2", input={"a": 1, "b": 1})
     model = Model(Sampled((TextContent(text="Let me see."), use, other), "tiny", "toolUse"), "It is 7.")
-    samples(host, model, Person(Review.approve(), Review.approve()))
-    connection = await host.connect(writer, name="writer")
-
+    connection = await writer(host, model, Person(YES, YES))
     assert (await connection.call("sums")).text == "tiny endTurn: It is 7."
     first, second = model.asked
     assert [tool.name for tool in first.usable_tools] == ["add"]
@@ -188,74 +169,82 @@ async def test_tools_go_to_the_model_and_their_results_come_back(host: Host, wri
     assert [(block.tool_use_id, block.content[0].text) for block in results] == [("c1", "7"), ("c2", "2")]
 
 
-async def test_what_the_person_changes_is_what_the_model_is_asked(host: Host) -> None:
-    class Editor(Person):
-        async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-            return Review.approve(replace(asked, messages=(said("Dogs bark."),), system_prompt=""))
-
+async def test_model_is_asked_what_the_person_made_of_the_request(host: Host) -> None:
     model = Model("Woof.")
-    samples(host, model, Editor())
-    connection = await host.connect(sampling_server(), name="writer")
-
+    connection = await writer(host, model, Person(messages=(said("Dogs bark."),), system_prompt=""))
     assert (await connection.call("summarise")).text == "tiny endTurn: Woof."
     assert model.asked[0].messages == (said("Dogs bark."),)
     [record] = host.consent.audit.records
     assert (record.decision, sorted(record.changed)) == ("edit", ["messages", "systemPrompt"])
 
-
-async def test_a_change_that_makes_no_sense_is_not_asked(host: Host) -> None:
-    class Editor(Person):
-        async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-            return Review.approve(replace(asked, messages=()))
-
-    model = Model()
-    samples(host, model, Editor())
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match="after your changes: a sampling request without messages"):
-        await connection.call("summarise")
-    assert model.asked == []
+    host.sampling.reviewer = Person(messages=())
+    assert "after your changes: a sampling request without messages" in str(await refused(connection))
+    assert len(model.asked) == 1
 
 
-async def test_the_reply_is_shown_first_where_the_person_wants_that(host: Host) -> None:
-    person = Person(Review.approve(show_reply=True), Review.approve(reply=Sampled.of("Mine.", "tiny")))
-    samples(host, Model("Theirs."), person)
-    connection = await host.connect(sampling_server(), name="writer")
-
+async def test_reply_is_shown_first_where_the_person_wants_that(host: Host) -> None:
+    show, mine = Review.approve(show_reply=True), Review.approve(reply=Sampled.of("Mine.", "tiny"))
+    person = Person(show, mine, show, Review.deny("it says too much"))
+    connection = await writer(host, Model("Theirs.", "Secret."), person)
     assert (await connection.call("summarise")).text == "tiny endTurn: Mine."
     assert [reply.text for reply in person.replies] == ["Theirs."]
-
-
-async def test_a_reply_that_is_refused_is_not_sent(host: Host) -> None:
-    samples(host, Model("Secret."), Person(Review.approve(show_reply=True), Review.deny("it says too much")))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match="the reply was not sent: it says too much") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -1
+    error = await refused(connection)
+    assert "the reply was not sent: it says too much" in str(error)
+    assert error.code == -1
     assert "Secret" not in logged(connection)
 
 
-async def test_auto_answers_without_asking_and_notes_it(host: Host) -> None:
-    model, person = Model("Cats."), Person()
-    samples(host, model, person)
-    connection = await host.connect(sampling_server(), name="writer", sampling="auto")
+async def test_questions_come_one_by_one_and_models_run_at_once(host: Host) -> None:
+    both = asyncio.Event()
+    asked_now = models_now = 0
 
+    class OneByOne(Person):
+        async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
+            nonlocal asked_now
+            asked_now += 1
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert asked_now == 1
+            asked_now -= 1
+            return YES
+
+    async def echo(asked: SamplingRequest) -> Sampled:
+        nonlocal models_now
+        models_now += 1
+        if models_now == 2:
+            both.set()
+        await both.wait()
+        return Sampled.of(asked.messages[0].content_as_list[0].text, "echo")  # type: ignore[union-attr]
+
+    connection = await asking(host, echo, OneByOne(), {"messages": [said("one")]}, {"messages": [said("two")]})
+    assert (await connection.call_tool("ask", {}, timeout=60)).text == ["echo endTurn: one", "echo endTurn: two"]
+
+
+async def test_cancelled_call_takes_its_question_with_it(host: Host) -> None:
+    away = Away()
+    connection = await writer(host, Model(), away)
+    call = asyncio.create_task(connection.call("summarise"))
+    await asyncio.wait_for(away.started.wait(), 60)
+    call.cancel()
+    await asyncio.wait({call}, timeout=60)
+    assert call.cancelled()
+    assert away.ended
+
+
+# What decides without the person
+
+
+async def test_auto_answers_unasked_notes_it_and_has_a_limit(host: Host) -> None:
+    model, person = Model("Cats.", "two"), Person()
+    host.sampling.per_minute = 2
+    connection = await writer(host, model, person, sampling="auto")
     assert (await connection.call("summarise")).text == "tiny endTurn: Cats."
     assert person.requests == []
     assert model.asked[0].unasked
     assert "answered by tiny, endTurn, not asked about (" in logged(connection)
     assert [record.by for record in host.consent.audit.records] == ["sampling = 'auto'"]
-
-
-async def test_a_server_that_asks_and_asks_is_refused_after_a_while(host: Host) -> None:
-    samples(host, Model("one", "two", "three"), Person())
-    host.sampling.per_minute = 2
-    connection = await host.connect(sampling_server(), name="writer", sampling="auto")
-
-    assert [(await connection.call("summarise")).text for _ in range(2)] == ["tiny endTurn: one", "tiny endTurn: two"]
-    with pytest.raises(ProtocolError, match="more than 2 requests within a minute"):
-        await connection.call("summarise")
+    assert (await connection.call("summarise")).text == "tiny endTurn: two"
+    assert "more than 2 requests within a minute" in str(await refused(connection))
 
 
 @pytest.mark.parametrize(
@@ -266,11 +255,10 @@ async def test_a_server_that_asks_and_asks_is_refused_after_a_while(host: Host) 
         ("off", Model(), "nothing"),
         ("ask", None, "nothing"),
     ],
+    ids=["ask", "auto", "off", "no model"],
 )
-async def test_a_session_announces_what_it_will_answer(host: Host, mode: str, model: Any, announced: str) -> None:
-    samples(host, model, Person())
-    connection = await host.connect(sampling_server(), name="writer", sampling=mode)
-
+async def test_session_announces_what_it_will_answer(host: Host, mode: str, model: Any, announced: str) -> None:
+    connection = await writer(host, model, Person(), sampling=mode)
     assert (await connection.call("looked")).text == announced
 
 
@@ -284,92 +272,74 @@ async def test_a_session_announces_what_it_will_answer(host: Host, mode: str, mo
         ([Rule("allow", "writer:sampling")], "ask", "ask", 1, "denied by you"),
         ([], "ask", "deny", 0, "denied by approval = 'deny'"),
     ],
+    ids=["deny one", "deny all", "ask", "allow all", "allow one", "policy"],
 )
 async def test_rules_ask_and_deny_but_never_allow(
     host: Host, rules: list[Rule], mode: str, policy: str, asked: int, words: str
 ) -> None:
     person = Person(Review.deny())
-    samples(host, Model(), person)
     host.consent.policy = policy
-    connection = await host.connect(sampling_server(), name="writer", sampling=mode)
+    connection = await writer(host, Model(), person, sampling=mode)
     host.consent.rules[:] = [*rules, Rule("allow", "writer:summarise")]
-
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("summarise")
+    error = str(await refused(connection))
     assert len(person.requests) == asked
     assert words in logged(connection)
-    assert words in str(raised.value)
-    assert ("User rejected" in str(raised.value)) == bool(asked)
-    assert "(-1, refused by you or your rules; fault: you)" in str(raised.value)
+    assert words in error
+    assert ("User rejected" in error) == bool(asked)
+    assert "(-1, refused by you or your rules; fault: you)" in error
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_a_server_is_told_of_a_rule_and_not_of_its_reason(host: Host) -> None:
-    samples(host, Model(), Person())
-    connection = await host.connect(sampling_server(), name="writer")
-    host.consent.add(Rule("deny", "writer:sampling", reason="a private reason"))
-
+async def test_server_learns_that_it_was_refused_and_not_why(host: Host) -> None:
+    model = Model(ModelError("the proxy at 10.0.0.7 is down"))
+    connection = await writer(host, model, Person(Review.deny("a private reason"), YES))
+    assert (await connection.call("refused")).text == "-1 User rejected sampling request"
+    assert "denied by you: a private reason" in logged(connection)
+    assert connection.state == "open"
+    assert (await connection.call("refused")).text == "-32603 Sampling failed: no model could answer"
+    assert "10.0.0.7" in logged(connection)
+    host.consent.add(Rule("deny", "writer:sampling", reason="another reason"))
     assert (await connection.call("refused")).text == "-1 sampling request denied by rule `deny writer:sampling`"
-    assert "denied by rule `deny writer:sampling`: a private reason" in logged(connection)
+    assert "denied by rule `deny writer:sampling`: another reason" in logged(connection)
 
 
-async def test_where_nobody_can_be_asked_the_answer_is_no(host: Host) -> None:
-    samples(host, Model())
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match=r"you cannot be asked: host\.sampling\.reviewer is None"):
-        await connection.call("summarise")
+# What goes wrong
 
 
-async def test_nobody_who_answers_in_time_is_a_refusal(host: Host) -> None:
-    samples(host, Model(), Away())
+async def hangs(asked: SamplingRequest) -> Sampled:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def careless(asked: SamplingRequest) -> Any:
+    return "text"
+
+
+@pytest.mark.parametrize(
+    ("model", "person", "code", "words"),
+    [
+        (Model(), None, -1, "you cannot be asked: host.sampling.reviewer is None"),
+        (Model(), Away(), -1, "denied by time-out: you did not answer within 0.05 s"),
+        (hangs, Person(YES), -32603, "the model did not answer within 0.05 s"),
+        (careless, Person(YES), -32603, "TypeError: it returned str, not a Sampled"),
+    ],
+    ids=["nobody", "away", "hangs", "careless"],
+)
+async def test_without_an_answer_the_call_says_why(host: Host, model: Any, person: Any, code: int, words: str) -> None:
     host.sampling.timeout = 0.05
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match=r"denied by time-out: you did not answer within 0\.05 s"):
-        await connection.call("summarise")
-
-
-async def test_a_model_that_does_not_answer_in_time_fails(host: Host) -> None:
-    async def hangs(asked: SamplingRequest) -> Sampled:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    samples(host, hangs, Person(Review.approve()))
-    host.sampling.timeout = 0.05
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match=r"the model did not answer within 0\.05 s") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -32603
+    connection = await writer(host, model, person)
+    error = await refused(connection)
+    assert words in str(error)
+    assert error.code == code
 
 
-async def test_the_time_out_stands_still_meanwhile(host: Host) -> None:
-    loop = asyncio.get_running_loop()
-
+async def test_time_out_stands_still_while_a_model_answers(host: Host) -> None:
     async def slow(asked: SamplingRequest) -> Sampled:
-        until = loop.time() + 1.5  # longer than the call may take
-        while loop.time() < until:
-            await asyncio.wait({loop.create_future()}, timeout=0.05)
+        await asyncio.sleep(0.8)  # longer than the call may take
         return Sampled.of("At last.", "slow")
 
-    samples(host, slow, Person(Review.approve()))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    assert (await connection.call_tool("summarise", {}, timeout=1)).text == "slow endTurn: At last."
-
-
-async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -> None:
-    away = Away()
-    samples(host, Model(), away)
-    connection = await host.connect(sampling_server(), name="writer")
-    call = asyncio.create_task(connection.call("summarise"))
-    await asyncio.wait_for(away.started.wait(), 60)
-    call.cancel()
-    await asyncio.wait({call}, timeout=60)
-
-    assert call.cancelled()
-    assert away.ended
+    connection = await writer(host, slow, Person(YES))
+    assert (await connection.call_tool("summarise", {}, timeout=0.6)).text == "slow endTurn: At last."
 
 
 @pytest.mark.parametrize(
@@ -379,48 +349,59 @@ async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -
         (LookupError("no weights"), "the sampler failed: LookupError: no weights"),
         (TimeoutError("its own"), "the sampler failed: TimeoutError: its own"),
     ],
+    ids=["key", "weights", "time-out"],
 )
-async def test_a_model_that_fails_is_an_error_of_the_call(host: Host, failure: Exception, words: str) -> None:
-    samples(host, Model(failure, "later"), Person(Review.approve(), Review.approve()))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match="Sampling failed: no model could answer") as raised:
-        await connection.call("summarise")
-    assert raised.value.code == -32603
-    assert words in str(raised.value)
+async def test_model_that_fails_is_an_error_of_the_call(host: Host, failure: Exception, words: str) -> None:
+    connection = await writer(host, Model(failure, "later"), Person(YES, YES))
+    error = await refused(connection)
+    assert "Sampling failed: no model could answer" in str(error)
+    assert error.code == -32603
+    assert words in str(error)
     assert words in logged(connection)
     assert (await connection.call("summarise")).text == "tiny endTurn: later"
 
 
-@pytest.mark.usefixtures("handshake")
-async def test_a_server_does_not_learn_why_a_model_failed(host: Host) -> None:
-    samples(host, Model(ModelError("the proxy at 10.0.0.7 is down")), Person(Review.approve()))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    assert (await connection.call("refused")).text == "-32603 Sampling failed: no model could answer"
-    assert "10.0.0.7" in logged(connection)
-
-
-async def test_what_is_no_reply_is_not_sent(host: Host) -> None:
-    async def careless(asked: SamplingRequest) -> Any:
-        return "text"
-
-    samples(host, careless, Person(Review.approve()))
-    connection = await host.connect(sampling_server(), name="writer")
-
-    with pytest.raises(ProtocolError, match="TypeError: it returned str, not a Sampled"):
+async def test_reply_that_cannot_be_sent_or_recorded_is_not_sent(host: Host, tmp_path: Path) -> None:
+    model = Model("Cats are \ud83d.", "Cats are lazy.")
+    connection = await writer(host, model, Person(YES, YES, YES))
+    with pytest.raises(MCPMagicError, match="writer:summarise"):
         await connection.call("summarise")
-
-
-async def test_nothing_is_answered_that_cannot_be_put_on_record(host: Host, tmp_path: Path) -> None:
-    model = Model("never")
-    samples(host, model, Person(Review.approve()))
+    assert "the reply[0].text: character 10 is" in logged(connection)
     host.consent.audit.file = tmp_path
-    connection = await host.connect(sampling_server(), name="writer")
-
     with pytest.raises((ProtocolError, ConfigError), match="the audit file"):
         await connection.call("summarise")
-    assert model.asked == []
+    assert len(model.asked) == 1, "no model is asked"
+    host.consent.audit.file = None
+    assert (await connection.call("summarise")).text == "tiny endTurn: Cats are lazy."
+
+
+LEAK = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.support import sampling_servers
+async def leak():
+    from mcp.server.mcpserver import Sample
+    return Sample([sampling_servers.said('The key is ' + os.environ['API_KEY'])], max_tokens=5)
+sampling_servers._summary = leak
+sampling_servers.sampling_server().run()
+"""
+
+
+async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_path: Path) -> None:
+    server = tmp_path / "server.py"
+    server.write_text(LEAK)
+    host.consent.audit.file = tmp_path / "audit.jsonl"
+    samples(host, Model(ModelError(f"refused {SECRET}"), "fine"), Person(YES, YES))
+    connection = await host.connect([sys.executable, str(server)], name="writer", env={"API_KEY": SECRET})
+    error = str(await refused(connection))
+    await connection.call("summarise")
+    records = host.consent.audit.file.read_text()
+    assert "The key is ***" in records
+    assert SECRET not in "\n".join([records, logged(connection), error, repr(connection)])
+    assert "The key" not in logged(connection)
+
+
+# Requests that make no sense
 
 
 def use(name: str = "add", id: str = "c1") -> ToolUseContent:
@@ -435,7 +416,6 @@ def message(role: Any, *content: Any) -> SamplingMessage:
     return SamplingMessage(role=role, content=list(content))
 
 
-HELLO = said("Hello")
 NONSENSE = {
     "a sampling request without messages": {"messages": []},
     "maxTokens must be at least 1, not 0": {"max_tokens": 0},
@@ -460,105 +440,33 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("problem", NONSENSE)
-async def test_nonsense_is_answered_with_an_error_and_nobody_is_asked(host: Host, problem: str) -> None:
-    params = CreateMessageRequestParams(**{"messages": [HELLO], "max_tokens": 10, **NONSENSE[problem]})  # type: ignore[arg-type]
+async def test_nonsense_is_an_error_and_nobody_is_asked(host: Host, problem: str) -> None:
     person = Person()
-    samples(host, Model(), person)
-    connection = await host.connect(asking_server(params), name="asking")
-
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("ask")
-    assert raised.value.code == -32602
-    assert problem in str(raised.value)
-    assert person.requests == []
-    assert connection.state == "open"
+    connection = await asking(host, Model(), person, NONSENSE[problem])
+    error = await refused(connection, "ask")
+    assert error.code == -32602
+    assert problem in str(error)
+    assert (person.requests, connection.state) == ([], "open")
 
 
-async def test_tools_for_apps_only_are_not_shown_to_the_model(host: Host) -> None:
+async def test_tools_for_apps_and_unannounced_ones_are_not_given(host: Host) -> None:
     model = Model("7")
-    samples(host, model, Person(Review.approve()))
     app = ADD.model_copy(update={"name": "resize", "meta": {"ui": {"visibility": ["app"]}}})
-    params = CreateMessageRequestParams(messages=[HELLO], max_tokens=10, tools=[ADD, app])
-    connection = await host.connect(asking_server(params), name="asking")
-
+    connection = await asking(host, model, Person(YES), {"tools": [ADD, app]})
     assert (await connection.call("ask")).text == "tiny endTurn: 7"
-    [asked] = model.asked
-    assert [tool.name for tool in asked.tools or ()] == ["add"]
+    assert [tool.name for tool in model.asked[0].tools or ()] == ["add"]
+    await host.disconnect("asking")
+    connection = await asking(host, Model(takes_tools=False), Person(), {"tools": [ADD]})
+    assert "the capability sampling.tools was not announced" in str(await refused(connection, "ask"))
 
 
-async def test_tools_that_were_not_announced_are_an_error(host: Host) -> None:
-    samples(host, Model(takes_tools=False), Person())
-    params = CreateMessageRequestParams(messages=[HELLO], max_tokens=10, tools=[ADD])
-    connection = await host.connect(asking_server(params), name="asking")
-
-    with pytest.raises(ProtocolError, match=r"the capability sampling\.tools was not announced"):
-        await connection.call("ask")
+# Texts that the person edits
 
 
-async def test_sampling_asks_one_by_one_and_runs_models_concurrently(
-    host: Host,
-) -> None:
-    both = asyncio.Event()
-    asked_now = models_now = 0
-
-    class OneByOne(Person):
-        async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-            nonlocal asked_now
-            asked_now += 1
-            for _ in range(10):
-                await asyncio.sleep(0)
-            assert asked_now == 1
-            asked_now -= 1
-            return Review.approve()
-
-    async def echo(asked: SamplingRequest) -> Sampled:
-        nonlocal models_now
-        models_now += 1
-        if models_now == 2:
-            both.set()
-        await both.wait()
-        return Sampled.of(asked.messages[0].content_as_list[0].text, "echo")  # type: ignore[union-attr]
-
-    samples(host, echo, OneByOne())
-    params = [CreateMessageRequestParams(messages=[said(text)], max_tokens=10) for text in ("one", "two")]
-    connection = await host.connect(asking_server(*params), name="asking")
-
-    assert (await connection.call_tool("ask", {}, timeout=60)).text == ["echo endTurn: one", "echo endTurn: two"]
-
-
-async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_path: Path) -> None:
-    server = tmp_path / "server.py"
-    server.write_text(
-        f"import os, sys\nsys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from tests.core import sampling_servers\n"
-        "sampling_servers.said.__defaults__ = ('user',)\n"
-        "async def leak():\n"
-        "    from mcp.server.mcpserver import Sample\n"
-        "    return Sample([sampling_servers.said('The key is ' + os.environ['API_KEY'])], max_tokens=5)\n"
-        "sampling_servers._summary = leak\n"
-        "sampling_servers.sampling_server().run()\n"
-    )
-    host.consent.audit.file = tmp_path / "audit.jsonl"
-    samples(host, Model(ModelError(f"refused {SECRET}"), "fine"), Person(Review.approve(), Review.approve()))
-    connection = await host.connect([sys.executable, str(server)], name="writer", env={"API_KEY": SECRET})
-
-    with pytest.raises(ProtocolError) as raised:
-        await connection.call("summarise")
-    await connection.call("summarise")
-
-    records = host.consent.audit.file.read_text()
-    assert "The key is ***" in records
-    assert SECRET not in "\n".join([records, logged(connection), str(raised.value), repr(connection)])
-    assert "The key" not in logged(connection)
-
-
-def test_an_emptied_text_is_left_out() -> None:
-    from mcp_magic.ask.sampling import SamplingRequest
-
+def test_emptied_text_of_a_request_is_left_out() -> None:
     image = ImageContent(data="aGk=", mime_type="image/png")
     asked = SamplingRequest("s", (HELLO, message("user", TextContent(text="Look"), image)), 10, "Be brief.")
     texts = [text.text for text in request_texts(asked)]
-
     assert texts == ["Be brief.", "Hello", "Look"]
     assert with_request_texts(asked, texts) is asked
     changed = with_request_texts(asked, ["", "", "See"])
@@ -568,17 +476,16 @@ def test_an_emptied_text_is_left_out() -> None:
         with_request_texts(replace(asked, messages=(HELLO,)), ["Be brief.", ""])
 
 
-def test_arguments_of_a_reply_are_changed_as_json_and_checked() -> None:
+def test_arguments_in_a_reply_are_edited_as_json_and_checked() -> None:
     reply = Sampled((TextContent(text="Let me see."), use()), "tiny", "toolUse")
-    labels = [text.label for text in reply_texts(reply)]
-
-    assert labels == ["reply", "arguments of add, JSON"]
+    assert [text.label for text in reply_texts(reply)] == ["reply", "arguments of add, JSON"]
     changed = with_reply_texts(reply, ["", '{"a": 1, "b": 2}'], [ADD])
     assert changed.content == (ToolUseContent(name="add", id="c1", input={"a": 1, "b": 2}),)
     assert with_reply_texts(reply, ["No.", ""], [ADD]).stop_reason == "endTurn"
-    with pytest.raises(ArgumentsError, match="not JSON"):
-        with_reply_texts(reply, ["x", "{"], [ADD])
-    with pytest.raises(ArgumentsError, match="missing: b"):
-        with_reply_texts(reply, ["x", json.dumps({"a": 1})], [ADD])
-    with pytest.raises(ArgumentsError, match="nothing is left"):
-        with_reply_texts(reply, ["", ""], [ADD])
+    for texts, problem in (
+        (["x", "{"], "not JSON"),
+        (["x", json.dumps({"a": 1})], "missing: b"),
+        (["", ""], "nothing is left"),
+    ):
+        with pytest.raises(ArgumentsError, match=problem):
+            with_reply_texts(reply, texts, [ADD])

@@ -10,8 +10,8 @@ import nbformat.v4 as v4
 import pytest
 
 from tests.support.notebooks import NOTEBOOKS, write_notebook
-from tests.support.unsafe import EVIL
 from tests.support.pages import expect, readable, run, window_of
+from tests.support.unsafe import EVIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,6 +23,8 @@ from tests.support.processes import free_port, start_http
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.support.magic import Magic
+
 PEN = f"""#!{sys.executable}
 import os, runpy, sys
 if "needs" in sys.argv[0] and "INK_TOKEN" not in os.environ:
@@ -80,67 +82,62 @@ def pens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-async def follow(magic: Any) -> Any:
+async def follow(magic: Magic) -> Any:
     """Type a line that fails, and then what its error suggests, which must open a session."""
     await host.disconnect("math")
 
     async def follow(line: str, suggests: str, then: str = "{}") -> Any:
-        with pytest.raises(MCPMagicError) as caught:
-            await magic(line)
-        found = re.search(suggests, str(caught.value))
-        assert found is not None, str(caught.value)
-        assert "sesame" not in str(caught.value)
-        await magic(then.format(found[1]), value="blue")
+        error = await magic.error(MCPMagicError, line)
+        suggested = re.search(suggests, error)
+        assert suggested is not None, error
+        assert "sesame" not in error
+        await magic(then.format(suggested[1]), value="blue")
         assert [one.state for one in host.connections.values()] == ["open"]
 
     return follow
 
 
 @pytest.mark.parametrize(("line", "suggests", "then"), SUGGESTED, ids=[line for line, *_ in SUGGESTED])
-async def test_what_an_error_suggests_opens_a_session(
+async def test_suggestion_of_an_error_opens_a_session(
     follow: Any, pens: Path, line: str, suggests: str, then: str
 ) -> None:
     await follow(line.replace("FOLDER", str(pens)), suggests, then)
 
 
-async def test_non_executable_program_suggests_chmod(magic: Any, pens: Path) -> None:
+async def test_program_that_is_not_executable_suggests_chmod(magic: Magic, pens: Path) -> None:
     (pens / "bin" / "pen").chmod(0o644)
-    with pytest.raises(MCPMagicError, match=r"`chmod \+x bin/pen` makes it executable"):
-        await magic("connect -- bin/pen")
+    assert "`chmod +x bin/pen` makes it executable" in await magic.error(MCPMagicError, "connect -- bin/pen")
 
 
 @needs_node
-async def test_the_path_of_an_installed_server_is_kept(follow: Any) -> None:
+async def test_path_of_an_installed_server_is_kept(follow: Any) -> None:
     await follow(f"connect {program(MEMORY)}", COMMAND)
     assert (await host.call("memory:read_graph")).data == {"entities": [], "relations": []}
 
 
-@pytest.mark.parametrize(
-    ("line", "suggests", "then"),
-    [("URL", r"Did you mean `%mcp (.*?)`", "{}"), ("connect ADDRESS", MEANT, "connect {}")],
-)
-async def test_a_url_without_its_beginning_is_suggested_whole(follow: Any, line: str, suggests: str, then: str) -> None:
+async def test_url_without_its_beginning_is_suggested_whole(follow: Any) -> None:
     async with serving(MCPServer("web").streamable_http_app()) as url:
-        await follow(line.replace("URL", f"{url}/mcp").replace("ADDRESS", f"{url[7:]}/mcp"), suggests, then)
+        await follow(f"{url}/mcp", r"Did you mean `%mcp (.*?)`")
+        await host.close()
+        await follow(f"connect {url[7:]}/mcp", MEANT, "connect {}")
         await host.close()
 
 
 @pytest.mark.timed
-async def test_server_file_at_a_url_is_detected_soon_and_reached(magic: Any) -> None:
+async def test_server_file_at_a_url_is_detected_soon_and_reached(magic: Magic) -> None:
     port = free_port()
     start = command("weather_server", "--port", str(port))
-    with pytest.raises(MCPMagicError) as caught:
-        await magic(f"connect --name weather -- {shlex.join(start)}")
+    error = await magic.error(MCPMagicError, f"connect --name weather -- {shlex.join(start)}")
     [named] = [entry for entry in host.trace.entries("weather") if str(port) in str(entry.message)]
     assert time.time() - named.time < 2.0
     with start_http(start):
-        [line] = [line for line in str(caught.value).splitlines() if line.startswith("  %mcp connect ")]
+        [line] = [line for line in error.splitlines() if line.startswith("  %mcp connect ")]
         await magic(f"{line.removeprefix('  %mcp ')} --name weather")
         assert (await host.call("weather:get_weather", location="London")).data["city"] == "London"
         await host.disconnect("weather")
 
 
-async def test_a_header_and_an_authority_are_given_as_suggested(follow: Any, magic: Any, tmp_path: Path) -> None:
+async def test_header_and_authority_are_given_as_suggested(follow: Any, magic: Magic, tmp_path: Path) -> None:
     app = MCPServer("web").streamable_http_app()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
@@ -150,25 +147,21 @@ async def test_a_header_and_an_authority_are_given_as_suggested(follow: Any, mag
 
     cert, key = self_signed(tmp_path)
     async with serving(guarded, ssl_certfile=str(cert), ssl_keyfile=str(key)) as url:
-        with pytest.raises(MCPMagicError, match="--ca FILE names the authority to trust"):
-            await magic(f"connect {url}/mcp")
+        assert "--ca FILE names the authority to trust" in await magic.error(MCPMagicError, f"connect {url}/mcp")
         trusting = f"connect {url}/mcp --name web --ca {cert}"
         await follow(trusting, r"(--header '.*?')", f"{trusting} {{}}")
         await host.disconnect("web")
 
 
-async def test_output_of_unopened_server_is_listed_by_its_name(magic: Any, pens: Path) -> None:
-    with pytest.raises(MCPMagicError) as caught:
-        await magic("connect --name sh -- sh -c 'seq 1 60 >&2; echo Error: no ink >&2; exit 1'")
-    assert "more: `%mcp logs sh`, or `.stderr` of this error" in str(caught.value)
+async def test_output_of_unopened_server_is_listed_by_its_name(magic: Magic, pens: Path) -> None:
+    line = "connect --name sh -- sh -c 'seq 1 60 >&2; echo Error: no ink >&2; exit 1'"
+    assert "more: `%mcp logs sh`, or `.stderr` of this error" in await magic.error(MCPMagicError, line)
     listing = await magic("logs sh")
     assert [str(row["text"]) for row in listing.rows] == [*map(str, range(1, 61)), "Error: no ink"]
     assert "sh could not be opened" in str(listing)
     assert len((await magic("logs sh --last 2")).rows) == 2
     assert "sh" in candidates("logs s", {}).texts
-
-    with pytest.raises(MCPMagicError):
-        await magic("connect --name math -- sh -c 'echo Error: no ink >&2; exit 1'")
+    await magic.error(MCPMagicError, "connect --name math -- sh -c 'echo Error: no ink >&2; exit 1'")
     rows = (await magic("logs math")).rows
     assert [(row["source"], str(row["text"])) for row in rows] == [("failed start", "Error: no ink")]
     await magic("connect --name sh sub/pen.py")

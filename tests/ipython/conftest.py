@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
 from tests.support.bundled import load
+from tests.support.magic import Magic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,19 +30,14 @@ def shell(module_shell: InteractiveShell) -> Iterator[InteractiveShell]:
 
 
 @pytest.fixture
-async def magic(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Any]:
+async def magic(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Magic]:
     """Run `%mcp LINE` in a shell, in a folder of its own, with the server "math" connected."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
-    magics = MCPMagics(shell)
+    magic = Magic(shell, tmp_path)
     await host.connect(load("math_server").server, name="math")
-
-    async def run(line: str, cell: str | None = None, **names: Any) -> Any:
-        return await magics.run(None, line, cell, names)
-
-    run.settings = magics  # type: ignore[attr-defined]
-    yield run
+    yield magic
     host.consent.rules.clear()
     host.consent.audit.records.clear()
     await host.close()

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
-
-from mcp_magic import CommandError
+from mcp_magic.errors import CommandError
 from mcp_magic.notebook import host
 from tests.support.asgi import serving
 from tests.support.scripted_tasks import Scripted, done, state
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import pytest
+
+    from tests.support.magic import Magic
 
 
-async def test_in_a_terminal_a_job_needs_a_server_that_makes_tasks(
-    magic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
-    with pytest.raises(CommandError) as error:
-        await magic("call math:add a=3 b=4 --background")
-    assert str(error.value) == (
+async def test_job_in_a_terminal_needs_a_server_that_makes_tasks(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(magic.folder))
+    assert await magic.error(CommandError, "call math:add a=3 b=4 --background") == (
         "%mcp call: math makes no tasks, and in a terminal nothing runs between the commands; leave out --background"
     )
     script = Scripted(state(statusMessage="step 1 of 2"))

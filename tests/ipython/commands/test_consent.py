@@ -1,0 +1,133 @@
+"""`%mcp allow`, `deny`, `ask`, `approvals`, `audit` and `roots`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp.server.mcpserver import Context, MCPServer
+
+from mcp_magic import Decision, errors
+from mcp_magic.agent.sampling import ModelSampler
+from mcp_magic.errors import CommandError, DeniedError
+from mcp_magic.notebook import host
+from tests.support.persons import Approver
+from tests.support.sampling_servers import sampling_server
+
+if TYPE_CHECKING:
+    from tests.support.magic import Magic
+
+
+async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Magic) -> None:
+    await magic("allow math:add a=1")
+    await magic("deny 'math:*' --reason 'no sums'")
+    rules = await magic("approvals")
+    assert [(row["decides"], row["tool"], row["arguments"]) for row in rules] == [
+        ("allow", "math:add", "a='1'"),
+        ("deny", "math:*", None),
+    ]
+    assert "no sums" in str(rules)
+    assert (await magic("call math:add a=1 b=2")).data == 3
+    assert "no sums" in await magic.error(DeniedError, "call math:add a=2 b=2")
+    assert "'add' is not a tool; write SERVER:TOOL" in await magic.error(CommandError, "allow add")
+
+
+async def test_unreachable_rule_is_marked_and_first_is_suggested(magic: Magic) -> None:
+    await magic("allow 'math:*'")
+    rules = await magic("deny math:multiply --reason 'no products'")
+    assert [row["note"] for row in rules] == [None, "never reached: rule 1 comes before it"]
+    assert "--first puts a rule before the others" in str(rules)
+    await magic("approvals --remove 2")
+    rules = await magic("deny math:multiply --first")
+    assert [row["note"] for row in rules] == [None, None]
+    assert "note" not in str(rules).splitlines()[1]
+    assert "--first" not in str(rules)
+    await magic.error(DeniedError, "call math:multiply a=2 b=2")
+    await magic("approvals --remove 1")
+    assert (await magic("call math:multiply a=2 b=2")).data == 4
+    assert len(await magic("approvals --clear")) == 0
+    assert "there is no rule 3; there are none" in await magic.error(CommandError, "approvals --remove 3")
+
+
+async def test_pattern_that_fits_no_tool_is_marked(magic: Magic) -> None:
+    for line in ("allow 'maths:*'", "deny math:ad", "ask 'math:[mp]*'", "ask math:sampling"):
+        rules = await magic(line)
+    assert [row["note"] for row in rules] == [
+        "matches no known tool. Did you mean 'math:*'?",
+        "matches no known tool. Did you mean 'math:add'?",
+        None,
+        None,
+    ]
+    await host.disconnect("math")
+    assert {row["note"] for row in await magic("approvals")} == {None}
+
+
+async def test_rules_are_saved_without_secrets_and_loaded(magic: Magic) -> None:
+    await magic("allow math:add")
+    await magic("deny math:power api_key=hunter-22")
+    saved = await magic("approvals --save rules.toml")
+    assert "hunter-22" not in f"{saved}{saved._repr_mimebundle_()}{saved.df}"
+    assert [row["arguments"] for row in saved] == [None, "api_key='***'"]
+    assert "saved to rules.toml except rule 2: rules of one run and rules with a secret are not written" in str(saved)
+    definition = host.consent.definitions.digest("math:add")
+    identities = f'{{ math = "{host["math"].spec.identity}" }}'
+    assert (magic.folder / "rules.toml").read_text() == (
+        f'[[consent]]\nallow = "math:add"\nidentities = {identities}\ndefinition = "{definition}"\n'
+    )
+    await magic("approvals --clear")
+    await magic("allow math:add a=1")
+    await magic("ask 'math:*'")
+    await magic("approvals --save rules.toml")
+    await magic("approvals --clear")
+    loaded = await magic("approvals --load rules.toml")
+    assert [row["tool"] for row in loaded] == ["math:add", "math:*"]
+    error = await magic.error(errors.ConfigError, "approvals --load nowhere.toml")
+    assert "nowhere.toml: cannot be read: No such file" in error
+
+
+async def test_audit_lists_decisions_with_the_whole_reason(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "nothing was decided yet" in str(await magic("audit"))
+    await magic("allow math:add")
+    await magic("call math:add a=1 b=2")
+    (row,) = await magic("audit")
+    assert (row["tool"], row["decision"], row["by"]) == ("math:add", "approve", "rule `allow math:add`")
+    assert list((await magic("audit")).df["asker"]) == ["you"]
+    why = f"not {'now ' * 90}and not later"
+    await magic("ask math:add --first")
+    monkeypatch.setattr(host, "approver", Approver(Decision.deny(why)))
+    await magic.error(DeniedError, "call math:add a=1 b=2")
+    audit = await magic("audit")
+    assert why in " ".join(str(audit).split())
+    assert why in audit._repr_mimebundle_()["text/html"]
+
+
+async def test_rules_for_sampling_are_typed_like_those_for_tools(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host.sampling, "sampler", ModelSampler(lambda: "offline"))
+    await magic("connect server --name writer --sampling auto", server=sampling_server())
+    await magic("deny writer:sampling --reason 'not today'")
+    error = await magic.error(errors.ProtocolError, "call writer:summarise")
+    assert "denied by rule `deny writer:sampling`: not today" in error
+    [row] = (await magic("audit")).rows
+    assert row["decision"] == "deny"
+
+
+@pytest.mark.filterwarnings("ignore:The roots capability is deprecated")
+async def test_roots_are_set_shown_and_cleared(magic: Magic) -> None:
+    server = MCPServer("where", log_level="ERROR")
+
+    @server.tool()
+    async def where(context: Context) -> str:
+        roots = (await context.request_context.session.list_roots()).roots
+        return " ".join(f"{root.name}={root.uri}" for root in roots) or "none"
+
+    data = magic.folder / "data"
+    data.mkdir()
+    connection = await host.connect(server, name="where", protocol="handshake")
+    assert (await magic("roots where")).rows == []
+    rows = (await magic("roots where . data")).rows
+    assert [row["directory"] for row in rows] == [str(magic.folder), str(data)]
+    assert data.as_uri() in (await connection.call("where")).text
+    assert (await magic("roots where --clear")).rows == []
+    assert (await connection.call("where")).text == "none"
+    assert "takes directories, or --clear" in await magic.error(CommandError, "roots where . --clear")
+    assert "nowhere is not a directory" in await magic.error(errors.ArgumentsError, "roots where nowhere")

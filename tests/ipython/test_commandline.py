@@ -1,0 +1,263 @@
+"""How lines are split and parsed, the help of each subcommand, and what errors of lines advise."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_magic.errors import CommandError, MCPMagicError
+from mcp_magic.ipython.commandline import GROUPS, help_for_all, help_for_one, parse, split_line
+from mcp_magic.ipython.commands import AGENT, COMMANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.magic import Magic
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("  call   math:add a=1 ", ["call", "math:add", "a=1"]),
+        ("call t text='two words'", ["call", "t", "text=two words"]),
+        ('call t x:={"a": [1, 2], "b c": "d e"} y=1', ["call", "t", 'x:={"a": [1, 2], "b c": "d e"}', "y=1"]),
+        ('call t x:="a b"', ["call", "t", 'x:="a b"']),
+        ("call t 'x:=[1, 2]'", ["call", "t", "x:=[1, 2]"]),
+        ("call t x={a + b} y={d['k'] if x > 1 else {}}", ["call", "t", "x={a + b}", "y={d['k'] if x > 1 else {}}"]),
+        ("connect {base + '/mcp'} --name x", ["connect", "{base + '/mcp'}", "--name", "x"]),
+        ('call t p={"x": 1, "y": [2]} n=1', ["call", "t", 'p={"x": 1, "y": [2]}', "n=1"]),
+        ('call t p={"x":1}', ["call", "t", 'p={"x":1}']),
+        ("call t p={'x': x, **more} n=1", ["call", "t", "p={'x': x, **more}", "n=1"]),
+        ("call t p={} q={{1, 2}}", ["call", "t", "p={}", "q={{1, 2}}"]),
+        ('call t {"a": 1} b=2', ["call", "t", '{"a": 1}', "b=2"]),
+        ("call t x={'}'} y=1", ["call", "t", "x={'}'}", "y=1"]),
+        ("connect -- python -c 'print(1)'", ["connect", "--", "python", "-c", "print(1)"]),
+        ("call t a=b=c", ["call", "t", "a=b=c"]),
+        ("call t x=", ["call", "t", "x="]),
+        (r"call t x=C:\Users\me\data.csv", ["call", "t", r"x=C:\Users\me\data.csv"]),
+        (r'call t x="C:\my files\a" y=\\server\share', ["call", "t", r"x=C:\my files\a", r"y=\\server\share"]),
+        (r"call t x=C:\data\ y=1", ["call", "t", "x=C:\\data\\", "y=1"]),
+        (r"call t x=it\'s y=\"q\" z='C:\'", ["call", "t", "x=it's", 'y="q"', "z=C:\\"]),
+        (r'call t x="say \"hi\"" y="C:\\" z="\d\'"', ["call", "t", 'x=say "hi"', "y=C:\\", r"z=\d\'"]),
+        (r"call t price=\$5 a\.b=1 \{x}", ["call", "t", r"price=\$5", r"a\.b=1", r"\{x}"]),
+        (r"connect C:\a.py -- sh -c a\ b \"c", ["connect", r"C:\a.py", "--", "sh", "-c", "a b", '"c']),
+        ('call t x=[1, 2] e=[{"name": "A"}] n=1', ["call", "t", "x=[1, 2]", 'e=[{"name": "A"}]', "n=1"]),
+        ("call t x=[1, 2", ["call", "t", "x=[1,", "2"]),
+        ("call t text='日本 語'", ["call", "t", "text=日本 語"]),
+        ("call t x={not closed", ["call", "t", "x={not", "closed"]),
+        ("ping weather   # is it there?", ["ping", "weather"]),
+        ("tools  #", ["tools"]),
+        ("call t x=#fff y='a # b' #tag", ["call", "t", "x=#fff", "y=a # b", "#tag"]),
+        ("connect http://a/b#c -- sh -c 'x # y'", ["connect", "http://a/b#c", "--", "sh", "-c", "x # y"]),
+    ],
+)
+def test_lines_are_split_as_a_person_means_them(line: str, words: list[str]) -> None:
+    assert split_line(line) == words
+
+
+WORDS = st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=20)
+
+
+@given(st.lists(WORDS))
+def test_words_that_a_shell_quotes_are_split_again(words: list[str]) -> None:
+    assert split_line(" ".join(shlex.quote(word) for word in words)) == words
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_subcommand_has_help_with_examples_that_parse(name: str) -> None:
+    command = COMMANDS[name]
+    text = str(help_for_one(command))
+    assert text.startswith(f"%mcp {name}")
+    assert command.summary in text
+    assert command.group in GROUPS
+    assert command.implementation.examples, "an example says more than a usage line"
+    for example in command.implementation.examples:
+        line = example.split("   ")[0].partition(f"%mcp {name}")
+        assert line[1], f"{example!r} is no example of {name}"
+        parse(command, split_line(line[2]))
+    for action in command.parser.arguments:
+        assert action.help, f"%mcp {name} {action.dest} has no help"
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_usage_goes_on_below_the_subcommand(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    usage, _, rest = str(help_for_one(COMMANDS["connect"])).partition("\n\n")
+    first, *more = usage.splitlines()
+    assert first.startswith("%mcp connect [--name NAME]")
+    assert more
+    assert all(line.startswith("             [") for line in more)
+    assert max(map(len, f"{usage}\n{rest}".splitlines()[:8])) <= width
+
+
+def test_everyday_help_fits_one_screen_and_names_the_rest() -> None:
+    lines = str(help_for_all(COMMANDS.values(), everyday=True)).splitlines()
+    assert len(lines) <= 45
+    assert all(len(line) <= 100 for line in lines)
+    assert [line.split()[0] for line in lines[:3]] == ["%mcp", "%%mcp_agent", "%%mcp_server"]
+    assert "`%%mcp_server`" in str(help_for_one(COMMANDS["export"]))
+    named = [word for line in lines if line.startswith("  and ") for word in line.removeprefix("  and ").split(", ")]
+    whole = str(help_for_all(COMMANDS.values())).splitlines()
+    for name in COMMANDS:
+        explained = any(line.strip().startswith(f"%mcp {name} ") for line in lines)
+        assert explained == COMMANDS[name].everyday
+        assert explained != (name in named)
+        assert any(line.strip().startswith(f"%mcp {name} ") for line in whole)
+
+
+HELP = {
+    "help trace": "%mcp trace ",
+    "--help trace": "%mcp trace ",
+    "-h call": "%mcp call ",
+    "help %mcp call": "%mcp call ",
+    "help mcp_agent": "%%mcp_agent ",
+    "help %%mcp_server": "%%mcp_server ",
+    "trace --help": "%mcp trace ",
+    "--help": "%mcp [SUBCOMMAND",
+    "help": "%mcp [SUBCOMMAND",
+    "help all": "%mcp [SUBCOMMAND",
+}
+
+
+async def test_help_is_about_the_word_beside_it(magic: Magic) -> None:
+    for line, begins in HELP.items():
+        assert str(await magic(line)).startswith(begins)
+    assert "%mcp connect" in str(await magic("--help"))
+    assert str(await magic.settings.run(AGENT, "--help", None, {})).startswith("%%mcp_agent [")
+    assert "%%mcp tools takes no cell below" in await magic.error(CommandError, "tools", "a cell")
+
+
+LAZY = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from mcp_magic.ipython import commands
+
+def imported():
+    return sorted(m.removeprefix(commands.__name__) for m in sys.modules if m.startswith(commands.__name__ + "."))
+
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "mcp_magic")
+shell.run_line_magic("mcp", "--help all")
+shell.transform_cell("%mcp call?")
+shell.Completer.use_jedi = False
+completed = shell.Completer.complete(line_buffer="%mcp discon", cursor_pos=11)[1]
+try:
+    shell.run_line_magic("mcp", "conect")
+except Exception as error:
+    told = str(error)
+before = imported()
+from mcp.server import MCPServer
+shell.user_ns["math"] = MCPServer("math")
+shell.run_line_magic("mcp", "connect math")
+unused = [name for name in ("mcp_magic.doctor.examine", "mcp_magic.auth.logout") if name in sys.modules]
+print((completed, told, before, unused, imported()))
+print(len([m for m in sys.modules if m.partition(".")[0] == "mcp_magic"]))
+import os
+sys.stdout.flush()
+os._exit(0)
+"""
+MODULES = 150
+"""Modules of ours that the first `%mcp connect` may import."""
+
+
+def test_subcommand_is_imported_when_it_is_typed(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True, cwd=tmp_path)
+    *_, told, number = ran.stdout.splitlines()
+    completed, error, before, unused, after = ast.literal_eval(told)
+    assert "disconnect" in completed
+    assert "Did you mean 'connect'?" in error
+    assert before == []
+    assert after == [".connect"]
+    assert unused == []
+    assert int(number) < MODULES
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("connect --tiemout 3 x", "unrecognized arguments: --tiemout. Did you mean '--timeout'? HELP"),
+        ("connect math -x", "unrecognized arguments: -x. HELP"),
+        ("call", "the following arguments are required: SERVER:TOOL. HELP"),
+        ("connect --", "after `--` the command is missing, for example: -- python server.py"),
+        ("trace --last x", "argument --last: expected a whole number, got 'x'. HELP"),
+        ("assert math:add --under x", "argument --under: expected a number, got 'x'. HELP"),
+    ],
+)
+def test_line_that_cannot_be_parsed_says_why(line: str, message: str) -> None:
+    name, *words = split_line(line)
+    with pytest.raises(CommandError) as caught:
+        parse(COMMANDS[name], words)
+    shows = f"`%mcp {name} --help` shows what it takes."
+    assert str(caught.value) == f"%mcp {name}: {message.replace('HELP', shows)}"
+
+
+def test_unclosed_quotation_says_how_to_quote() -> None:
+    with pytest.raises(CommandError) as caught:
+        split_line("call t text='two words")
+    assert str(caught.value) == (
+        "cannot read \"text='two words\": no closing quotation; a value with spaces goes in quotes: name='two words'"
+    )
+
+
+MEANT = {
+    "conect math": "Did you mean 'connect'?",
+    "list math": "Did you mean 'tools', 'resources' or 'prompts', or `%mcp` alone for the servers?",
+    "inspect math": "Did you mean 'ui'?",
+    "frobnicate math": "'frobnicate'. `%mcp --help` lists them.",
+    "help trcae": "%mcp has no subcommand 'trcae'. Did you mean 'trace'? `%mcp --help` lists them.",
+    "math:add a=1": "'math:add'. Did you mean `%mcp call math:add ...`? `%mcp --help` lists them.",
+    "http://127.0.0.1:8000/mcp": "%mcp has no subcommand 'http://127.0.0.1:8000/mcp'. Did you mean `%mcp connect"
+    " http://127.0.0.1:8000/mcp`? `%mcp --help` lists them.",
+    "describe math:add": "%mcp has no subcommand 'describe'. Did you mean 'tool'? `%mcp --help` lists them.",
+    "connect python -m server": "%mcp connect: unrecognized arguments: -m server. A command goes after `--`: "
+    "%mcp connect -- python -m server",
+    "doctor python -m server": "%mcp doctor: unrecognized arguments: -m server. A command goes after `--`: "
+    "%mcp doctor -- python -m server",
+    "connect npx -y @scope/pkg --name x": "A command goes after `--`: %mcp connect -- npx -y @scope/pkg",
+    "connect uvx foo --api-key s3cret": " A command goes after `--`: %mcp connect -- uvx foo --api-key '***'",
+    "connect python --nmae x": "Did you mean '--name'?",
+    "connect localhost:1/mcp?token=s3cret": "'localhost:1/mcp?token=***' is neither a server file nor a URL.",
+    "connect localhost": "'localhost' is not a file, URL, variable or configured name.",
+    "connect servers/none.py": "no server file at ",
+    "connect ./servers:80/none": "no server file at ",
+    "tools --json": "there is no --json. The value of a line is an object: `x = %mcp tools ...` and then `x.df`",
+    "record stop": "%mcp record: `%mcp record --stop` stops using the cassette; a file of that name is ./stop",
+    "record replay": "%mcp record: `%mcp record FILE --mode replay`; a file of that name is ./replay",
+}
+
+
+async def test_errors_of_lines_say_what_is_meant(magic: Magic) -> None:
+    for line, says in MEANT.items():
+        error = await magic.error(MCPMagicError, line)
+        assert says in error
+        assert len(error.splitlines()) <= 2
+    assert list(magic.folder.iterdir()) == []
+    for typed in ("localhost:8000/mcp", "localhost:8000", "127.0.0.1/mcp", "a.example.com/mcp"):
+        scheme = "https" if "example" in typed else "http"
+        error = await magic.error(MCPMagicError, f"connect {typed}")
+        assert error == f"{typed!r} is neither a server file nor a URL. Did you mean '{scheme}://{typed}'?"
+    (magic.folder / "localhost:8000").touch()
+    assert "localhost:8000" in await magic.error(MCPMagicError, "connect ./localhost:8000"), "it is a file"
+    with pytest.raises(CommandError) as caught:
+        await magic.settings.run(AGENT, "add 3 and 4", None, {})
+    assert str(caught.value) == (
+        "%%mcp_agent: unrecognized arguments: 3 and 4. The request goes below the line."
+        " `%mcp_agent --help` shows what it takes."
+    )

@@ -1,0 +1,36 @@
+"""`%mcp` in a shell of this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.ipython.extension import MCPMagics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+class Magic:
+    """Runs lines of `%mcp` in a shell.
+
+    Attributes:
+        folder: Where it runs.
+        settings: The settings of the magics.
+    """
+
+    def __init__(self, shell: InteractiveShell, folder: Path) -> None:
+        self.folder = folder
+        self.settings: Any = MCPMagics(shell)
+
+    async def __call__(self, line: str, cell: str | None = None, **names: Any) -> Any:
+        return await self.settings.run(None, line, cell, names)
+
+    async def error(self, kind: type[Exception], line: str, cell: str | None = None, **names: Any) -> str:
+        """Return the text of the error that a line raises."""
+        with pytest.raises(kind) as caught:
+            await self(line, cell, **names)
+        return str(caught.value)
