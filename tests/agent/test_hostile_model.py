@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic._host import Host
-from tests.results.test_escaping import SAFE_ATTRIBUTES, SAFE_TAGS, Markup
+from tests.support.markup import SAFE_ATTRIBUTES, SAFE_TAGS, Markup
 from tests.support.threads_in import kept, run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Asked, Said, Transcript
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.notebook import NotebookHost
-from tests.results.conftest import showcase
+from tests.support.showcase import showcase
 from tests.support.telling import answer, called, decided, definition, result, texts, told, turn, usage
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from html.parser import HTMLParser
 from typing import Any
 
 import mistune
@@ -31,38 +30,8 @@ from mcp_magic._text import clean
 from mcp_magic.display.text import data_url, harmless, middle_cuts, mime, one_line
 from mcp_magic.errors import InvalidResponseError
 from mcp_magic.results import Badge, Listing, Media, PromptResult, ResourceResult, ToolCard, ToolResult
-
-from .conftest import b64, bundle, text_result
-
-EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[2J\u202e"
-SAFE_TAGS = {"style", "div", "p", "pre", "span", "b", "small", "code", "br", "ul", "li", "details", "summary"} | {
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "img",
-    "audio",
-    "a",
-}
-SAFE_ATTRIBUTES = {"class", "title", "open", "src", "alt", "controls", "download", "href", "style", "target", "rel"}
-
-
-class Markup(HTMLParser):
-    """The tags, attributes and URLs that a page really has."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.urls: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.urls += [value or "" for name, value in attrs if name in ("src", "href")]
+from tests.support.markup import EVIL, SAFE_ATTRIBUTES, SAFE_TAGS, Markup
+from tests.support.showcase import b64, bundle, text_result
 
 
 def _blocks(evil: str) -> list[Any]:

@@ -11,8 +11,7 @@ from mcp_types import CallToolResult, ImageContent, ReadResourceResult, TextCont
 from mcp_magic.display.document import size_text
 from mcp_magic.results import ResourceResult, ToolResult, display
 from tests.support.clocks import cpu_time
-
-from .conftest import bundle, text_result
+from tests.support.showcase import bundle, text_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable

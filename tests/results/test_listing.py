@@ -12,8 +12,7 @@ from mcp_types import Tool, ToolAnnotations
 from mcp_magic.display.document import Part, aligned, facts, width
 from mcp_magic.display.listing import LazyRows
 from mcp_magic.results import Badge, Listing, ToolCard, display, tool_badges
-
-from .conftest import bundle
+from tests.support.showcase import bundle
 
 ROWS = [
     {"name": "weather", "state": "open", "tools": 3, "trusted": True},

@@ -15,8 +15,7 @@ from mcp_types import (
 )
 
 from mcp_magic.results import PromptResult
-
-from .conftest import b64, bundle, png
+from tests.support.showcase import b64, bundle, png
 
 
 async def test_a_prompt_becomes_langchain_messages(prompt: PromptResult) -> None:

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp_types import BlobResourceContents, ReadResourceResult, TextResourceContents
 
 from mcp_magic.errors import NoTableError
 from mcp_magic.results import ResourceResult
-
-from .conftest import Read, b64, bundle, png
+from tests.support.showcase import b64, bundle, png
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +26,7 @@ def blob(mime_type: str | None, content: bytes, uri: str = "demo://x") -> BlobRe
     return BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64(content))
 
 
-async def test_csv_is_a_table(read: Read) -> None:
+async def test_csv_is_a_table(read: Any) -> None:
     result = await read("demo://table")
     assert result.mime_type == "text/csv"
     assert result.df["degrees"].tolist() == [21]
@@ -70,20 +69,20 @@ def test_json_lines_are_a_table(mime_type: str) -> None:
     assert bundle(result)["text/plain"].splitlines()[-1] == "2 rows x 2 columns"
 
 
-async def test_json_is_a_tree(read: Read) -> None:
+async def test_json_is_a_tree(read: Any) -> None:
     result = await read("demo://settings")
     assert result.data == {"depth": {"max": 3}}
     assert "<details open><summary>" in bundle(result)["text/html"]
 
 
-async def test_markdown_is_markdown_and_its_table_a_frame(read: Read) -> None:
+async def test_markdown_is_markdown_and_its_table_a_frame(read: Any) -> None:
     result = await read("demo://readme")
     assert set(bundle(result)) == {"text/plain", "text/markdown"}
     assert bundle(result)["text/markdown"].startswith("# Read &lt;b>me&lt;/b>")
     assert result.df.to_dict("list") == {"a": [1], "b": [2]}
 
 
-async def test_an_image_is_an_image(read: Read, tmp_path: Path) -> None:
+async def test_an_image_is_an_image(read: Any, tmp_path: Path) -> None:
     result = await read("demo://pixel.png")
     assert result.bytes == png()
     assert result.images[0].bytes == png()

@@ -11,8 +11,7 @@ from mcp_types import CallToolResult
 
 from mcp_magic.display.tables import find_rows, passages
 from mcp_magic.results import ToolResult
-
-from .conftest import bundle, text_result
+from tests.support.showcase import bundle, text_result
 
 FOUND: dict[str, tuple[Any, list[str], list[list[Any]]]] = {
     "objects": ([{"a": 1, "b": 2}, {"a": 3, "c": 4}], ["a", "b", "c"], [[1, 2, None], [3, None, 4]]),

@@ -6,7 +6,7 @@ import pickle
 import re
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -14,14 +14,13 @@ from mcp_types import CallToolResult, EmbeddedResource, TextContent, TextResourc
 
 from mcp_magic.errors import NoTableError, ToolError
 from mcp_magic.results import ToolResult
-
-from .conftest import Call, bundle, png, text_result
+from tests.support.showcase import bundle, png, text_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-async def test_a_number_is_unboxed_from_the_structured_content(call: Call) -> None:
+async def test_a_number_is_unboxed_from_the_structured_content(call: Any) -> None:
     result = await call("add", a=2, b=3)
     assert result.data == 5
     assert result.text == "5"
@@ -29,14 +28,14 @@ async def test_a_number_is_unboxed_from_the_structured_content(call: Call) -> No
     assert bundle(result)["text/plain"] == "5"
 
 
-async def test_list_of_objects_becomes_frame_of_declared_rows(call: Call) -> None:
+async def test_list_of_objects_becomes_frame_of_declared_rows(call: Any) -> None:
     result = await call("cities")
     assert result.df.to_dict("list")["city"] == ["Paris", "Oslo"]
     assert result.df["degrees"].isna().tolist() == [False, True]
     assert isinstance(result.text, list)
 
 
-async def test_structured_content_repeated_by_text_is_shown_once(call: Call) -> None:
+async def test_structured_content_repeated_by_text_is_shown_once(call: Any) -> None:
     result = await call("cities")
     expected = "city   degrees\nParis     21.5\nOslo\n2 rows x 2 columns"
     assert bundle(result)["text/plain"] == expected
@@ -66,19 +65,19 @@ async def test_text_beyond_structured_content_is_shown_too() -> None:
     assert "code" in bundle(result)["text/plain"]
 
 
-async def test_an_empty_list_is_an_empty_frame_and_shown_as_such(call: Call) -> None:
+async def test_an_empty_list_is_an_empty_frame_and_shown_as_such(call: Any) -> None:
     result = await call("no_cities")
     assert result.df.empty
     assert bundle(result)["text/plain"] == "The value is an empty list."
 
 
-async def test_a_string_that_holds_csv_becomes_a_frame_and_a_table(call: Call) -> None:
+async def test_a_string_that_holds_csv_becomes_a_frame_and_a_table(call: Any) -> None:
     result = await call("csv")
     assert result.df["degrees"].tolist() == [21, 7]
     assert bundle(result)["text/plain"] == "city   degrees\nParis  21\nOslo   7\n2 rows x 2 columns"
 
 
-async def test_a_lone_image_is_shown_natively(call: Call) -> None:
+async def test_a_lone_image_is_shown_natively(call: Any) -> None:
     result = await call("pixel")
     assert set(bundle(result)) == {"text/plain", "image/png"}
     assert result.images[0].bytes == png()
@@ -86,7 +85,7 @@ async def test_a_lone_image_is_shown_natively(call: Call) -> None:
     assert bundle(result.images[0])["image/png"] == bundle(result)["image/png"]
 
 
-async def test_content_is_split_into_text_and_artifacts(call: Call) -> None:
+async def test_content_is_split_into_text_and_artifacts(call: Any) -> None:
     result = await call("mixed")
     assert result.text == "a text"
     assert result.artifacts is not None
@@ -97,11 +96,11 @@ async def test_content_is_split_into_text_and_artifacts(call: Call) -> None:
     assert text_result("only text").artifacts is None
 
 
-async def test_embedded_table_is_used_if_text_has_none(call: Call) -> None:
+async def test_embedded_table_is_used_if_text_has_none(call: Any) -> None:
     assert (await call("mixed")).df.to_dict("list") == {"a": [1], "b": ["x"]}
 
 
-async def test_mixed_content_is_shown_block_by_block(call: Call) -> None:
+async def test_mixed_content_is_shown_block_by_block(call: Any) -> None:
     shown = bundle(await call("mixed"))
     assert shown["text/plain"] == (
         "a text\n\n"
@@ -127,7 +126,7 @@ def test_text_wrapped_in_structured_content_is_shown_once() -> None:
     )
 
 
-async def test_error_names_server_and_tool_and_carries_result(call: Call) -> None:
+async def test_error_names_server_and_tool_and_carries_result(call: Any) -> None:
     result = await call("fails")
     with pytest.raises(ToolError) as caught:
         result.raise_for_error()
@@ -135,7 +134,7 @@ async def test_error_names_server_and_tool_and_carries_result(call: Call) -> Non
     assert caught.value.result is result
 
 
-async def test_an_error_is_marked_by_a_word(call: Call) -> None:
+async def test_an_error_is_marked_by_a_word(call: Any) -> None:
     shown = bundle(await call("fails"))
     assert shown["text/plain"] == "error from showcase:fails\n\nno such city: <Atlantis>"
     assert re.search('<span class="mcp-error"[^>]*>error from showcase:fails</span>', shown["text/html"])
@@ -176,7 +175,7 @@ def test_an_error_without_text_says_so() -> None:
         text_result(is_error=True).raise_for_error()
 
 
-async def test_a_result_without_error_passes_through(call: Call) -> None:
+async def test_a_result_without_error_passes_through(call: Any) -> None:
     result = await call("add", a=1, b=1)
     assert result.raise_for_error() is result
 
@@ -346,7 +345,7 @@ def test_changing_a_frame_does_not_change_the_result() -> None:
     assert result.df["a"].tolist() == [1]
 
 
-async def test_results_are_equal_and_survive_pickle_and_deepcopy(call: Call) -> None:
+async def test_results_are_equal_and_survive_pickle_and_deepcopy(call: Any) -> None:
     result = await call("cities")
     result.df  # fills the cache, which must not travel
     for twin in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):

@@ -15,8 +15,7 @@ from mcp_types import ReadResourceResult as Read
 
 from mcp_magic.display.tables import find_rows, find_tables, passages
 from mcp_magic.results import ResourceResult, ToolResult
-
-from .conftest import b64, bundle, png, text_result
+from tests.support.showcase import b64, bundle, png, text_result
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
 
