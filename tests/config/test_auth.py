@@ -52,7 +52,6 @@ def test_a_declaration_says_how_to_log_in(tmp_path: Path) -> None:
     (tmp_path / "nightly.pem").write_text(PEM)
     found = parse_declaration(DECLARATION, source="x.toml", environ={"NOTES_SECRET": "sesame-1234"}, base=tmp_path)
     notes, reports, opened = (entry.spec for entry in found.servers.values())
-
     assert isinstance(notes, HttpSpec)
     assert notes.auth == AuthOptions(
         mode="oauth", client_id="notebook", client_secret="sesame-1234", scopes=("read", "write")
@@ -71,7 +70,6 @@ def test_its_secrets_are_not_shown(tmp_path: Path) -> None:
     (tmp_path / "nightly.pem").write_text(PEM)
     found = parse_declaration(DECLARATION, source="x.toml", environ={"NOTES_SECRET": "sesame-1234"}, base=tmp_path)
     specs = [entry.spec for entry in found.servers.values() if entry.spec]
-
     assert "sesame" not in repr(specs)
     assert "PRIVATE" not in repr(specs)
     assert "client_secret=***" in repr(specs)

@@ -41,17 +41,11 @@ SERVER = {"mcpServers": {"it": {"command": "x", "args": ["server.py"]}}}
 def test_files_are_found_nearest_first_then_the_persons_own(home, project):
     notebooks = project / "notebooks"
     expected = [
-        notebooks / "mcp.json",
-        notebooks / ".vscode" / "mcp.json",
-        project / "mcp.json",
-        project / ".mcp.json",
-        project / ".cursor" / "mcp.json",
-        project / ".jupyter" / "mcp_settings.json",
-        home / ".cursor" / "mcp.json",
+        *(notebooks / "mcp.json", notebooks / ".vscode" / "mcp.json", project / "mcp.json", project / ".mcp.json"),
+        *(project / ".cursor" / "mcp.json", project / ".jupyter" / "mcp_settings.json", home / ".cursor" / "mcp.json"),
         home / "Library" / "Application Support" / "Claude" / "claude_desktop_config.json",
         home / "Roaming" / "Claude" / "claude_desktop_config.json",
-        home / ".config" / "Claude" / "claude_desktop_config.json",
-        home / ".claude.json",
+        *(home / ".config" / "Claude" / "claude_desktop_config.json", home / ".claude.json"),
         home / "jupyter" / "mcp_settings.json",
     ]
     for path in [*expected, home / "work" / "mcp.json"]:  # the last one is above the repository

@@ -42,10 +42,8 @@ def test_a_url_without_a_type_may_fall_back_to_sse():
 @pytest.mark.parametrize(
     ("name", "spec"),
     [
-        ("http", HttpSpec(url="http://h/mcp")),
-        ("streamable-http", HttpSpec(url="http://h/mcp")),
-        ("streamableHttp", HttpSpec(url="http://h/mcp")),
-        ("streamable_http", HttpSpec(url="http://h/mcp")),
+        *(("http", HttpSpec(url="http://h/mcp")), ("streamable-http", HttpSpec(url="http://h/mcp"))),
+        *(("streamableHttp", HttpSpec(url="http://h/mcp")), ("streamable_http", HttpSpec(url="http://h/mcp"))),
         ("sse", SseSpec(url="http://h/mcp")),
     ],
 )

@@ -97,9 +97,7 @@ def test_what_loosens_is_refused_where_nobody_can_be_asked(
     (clone / "mcp_magic.toml").write_text(declared)
     dry = " ".join(kernel.ok("%mcp up --dry-run").text.split())
     before = kernel.ok("%config MCPMagics").stdout
-
     cell = kernel.run("%mcp up")
-
     assert cell.ename == "DeniedError"
     assert said in cell.evalue
     assert said in dry
@@ -113,11 +111,9 @@ def test_offered_trust_line_covers_this_content_only(kernel: Kernel, clone: Path
     file.write_text(f"{SERVER}trust = true\n")
     line = kernel.run("%mcp up").evalue.rpartition("`")[0].rpartition("`")[2]
     subprocess.run(line, shell=True, check=True)
-
     file.write_text(f"# a comment is no part of it\n{SERVER}trust = true\n")
     kernel.ok("%mcp up")
     assert kernel.ok("sorted(host)").text == "['mine', 'theirs']"
-
     file.write_text(f'{SERVER}trust = true\n[settings]\napproval = "auto"\n')
     assert kernel.run("%mcp up").ename == "DeniedError"
 
@@ -134,7 +130,6 @@ def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel: Kernel, clone: 
         frontend.read_until(lambda: bool(frontend._named("Yes", cell)), what="the panel")
         frontend.click("Yes", cell=cell)
     frontend.finish(cell)
-
     assert kernel.ok("sorted(host)").text == "['mine', 'theirs']"
     assert (home / ".local/share/jupyter/mcp_magic/trusted").stat().st_mode & 0o777 == 0o600
     kernel.ok("%mcp up")  # you cannot be asked here
@@ -147,7 +142,6 @@ def test_a_no_leaves_everything_as_it_was(kernel: Kernel, clone: Path) -> None:
     cell = frontend.start("%mcp up", cell=False)
     frontend.answer("n")
     frontend.finish(cell)
-
     assert kernel.ok("sorted(host), host.consent.policy").text == "(['mine'], 'ask')"
     assert "Do you trust" in cell.stdout
     assert str(MATH) in cell.stdout
@@ -157,7 +151,6 @@ def test_rules_of_a_file_allow_the_tools_of_its_own_servers_only(kernel: Kernel,
     (clone / "mcp_magic.toml").write_text(f'{SERVER}\n[[consent]]\nallow = "*"\n')
     subprocess.run(kernel.run("%mcp up").evalue.rpartition("`")[0].rpartition("`")[2], shell=True, check=True)
     kernel.ok("%mcp up")
-
     assert [verdict(kernel, tool) for tool in ("theirs:add", "mine:add")] == ["allow", "ask"]
     kernel.ok("%mcp approvals --save saved.toml\n%mcp approvals --clear\n%mcp approvals --load saved.toml")
     assert [verdict(kernel, tool) for tool in ("theirs:add", "mine:add")] == ["allow", "ask"]
@@ -166,9 +159,7 @@ def test_rules_of_a_file_allow_the_tools_of_its_own_servers_only(kernel: Kernel,
 def test_what_only_tightens_or_declares_needs_no_yes(kernel: Kernel, clone: Path) -> None:
     tight = '[settings]\napproval = "deny"\ndisplay_rows = 20\n[[consent]]\ndeny = "mine:*"\n[[consent]]\nask = "*"\n'
     (clone / "mcp_magic.toml").write_text(f"{SERVER}env = {{ A = '${{HOME}}' }}\n{tight}")
-
     shown = " ".join(kernel.ok("%mcp up").text.split())
-
     assert verdict(kernel, "mine:add") == "deny"
     assert "sets approval = 'deny', display_rows = 20" in shown
     assert "rules: deny 'mine:*', ask '*'" in shown
@@ -177,9 +168,7 @@ def test_what_only_tightens_or_declares_needs_no_yes(kernel: Kernel, clone: Path
 
 def test_dry_run_names_the_personal_server_a_file_replaces(kernel: Kernel, clone: Path) -> None:
     (clone / "mcp_magic.toml").write_text(SERVER.replace("theirs", "github"))
-
     shown = " ".join(kernel.ok("%mcp up --dry-run").text.split())
-
     assert "github would be the server of" in shown
     assert ".claude.json" in shown
 
@@ -187,9 +176,7 @@ def test_dry_run_names_the_personal_server_a_file_replaces(kernel: Kernel, clone
 def test_the_json_of_other_hosts_takes_a_yes_as_well(kernel: Kernel, clone: Path) -> None:
     theirs = {"url": "http://127.0.0.1:9/mcp", "headers": {"X": "${env:AWS_SECRET_ACCESS_KEY}"}}
     (clone / "mcp.json").write_text(json.dumps({"mcpServers": {"theirs": theirs}}))
-
     cell = kernel.run("%mcp up")
-
     assert cell.ename == "DeniedError"
     assert "give AWS_SECRET_ACCESS_KEY" in cell.evalue
 
@@ -212,13 +199,11 @@ def test_connecting_a_project_server_by_name_requires_trust(kernel: Kernel, clon
     (clone / ".vscode").mkdir()
     theirs = {"url": "http://127.0.0.1:9/${AWS_SECRET_ACCESS_KEY}", "headers": {"X-Tenant": "1"}}
     (clone / file).write_text(servers(theirs=theirs))
-
     for line in ("%mcp connect theirs", "%mcp doctor theirs", f"%mcp connect --config {file} theirs"):
         cell = kernel.run(line)
         assert cell.ename == "DeniedError", line
         assert "give AWS_SECRET_ACCESS_KEY of your environment or .env to the server theirs" in cell.evalue
         assert SECRET not in cell.shown_error
-
     assert "theirs" not in kernel.ok("e = %mcp ui\nprint(sorted(e.servers.offered))").stdout
     subprocess.run(cell.evalue.rpartition("`")[0].rpartition("`")[2], shell=True, check=True)
     cell = kernel.run("%mcp connect theirs")
@@ -229,9 +214,7 @@ def test_connecting_a_project_server_by_name_requires_trust(kernel: Kernel, clon
 
 def test_project_server_with_a_personal_name_requires_trust(kernel: Kernel, clone: Path) -> None:
     (clone / ".mcp.json").write_text(servers(github={"command": sys.executable, "args": [str(MATH)]}))
-
     cell = kernel.run("%mcp connect github")
-
     assert cell.ename == "DeniedError"
     assert "github would be the server of" in cell.evalue
     assert ".claude.json" in cell.evalue
@@ -261,12 +244,10 @@ def test_replacing_an_open_session_asks_and_loses_its_rules(kernel: Kernel, clon
         assert cell.ename == "DeniedError"
         assert "replace your open session mine" in cell.evalue
         assert "`%mcp disconnect NAME` makes room for it first" in cell.evalue
-
         asked = say_yes(kernel, "%mcp up")
         assert "replace your open session mine" in asked
         assert "(sets the variables LD_AUDIT)" in asked
         assert verdict(kernel, "mine:add") == "ask"
-
         file.write_text(SERVER.replace("theirs", "mine") + 'env = { LD_AUDIT = "", B = "2" }\n')
         kernel.ok("%mcp up")  # the same file may change what it has opened
         assert verdict(kernel, "mine:add") == "ask"
@@ -280,6 +261,5 @@ def test_a_yes_is_for_what_the_env_file_says_too(kernel: Kernel, clone: Path) ->
     (clone / "vars.env").write_text("A=1\n")
     assert "(sets the variables A)" in say_yes(kernel, "%mcp up")
     kernel.ok("%mcp up")
-
     (clone / "vars.env").write_text("A=1\nLD_PRELOAD=/tmp/evil.so\n")
     assert kernel.run("%mcp up").ename == "DeniedError"

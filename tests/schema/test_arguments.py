@@ -52,78 +52,36 @@ SCHEMA: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("items", "arguments"),
     [
-        ([], {}),
-        (["text=12"], {"text": "12"}),
-        (["text="], {"text": ""}),
-        (["text=a=b"], {"text": "a=b"}),
-        (["text=null"], {"text": "null"}),
-        (["text=größe ☃"], {"text": "größe ☃"}),
-        (["whole=12"], {"whole": 12}),
-        (["whole=-0012"], {"whole": -12}),
-        (["whole=3.0"], {"whole": 3}),
-        ([f"whole={2**80}"], {"whole": 2**80}),
-        ([f"whole:={2**80}"], {"whole": 2**80}),
-        (["real=2.5"], {"real": 2.5}),
-        (["real=1e3"], {"real": 1000.0}),
-        ([f"real={10**30}"], {"real": 10**30}),
-        (["flag=yes"], {"flag": True}),
-        (["flag=Off"], {"flag": False}),
-        (["flag=0"], {"flag": False}),
-        (["maybe=null"], {"maybe": None}),
-        (["maybe=5"], {"maybe": 5}),
-        (["color=#f00"], {"color": "#f00"}),
-        (["color=Red"], {"color": "#f00"}),
-        (["color=Green"], {"color": 2}),
-        (["color=2"], {"color": 2}),
-        (["color=7"], {"color": "7"}),
-        (["day=2026-02-28"], {"day": "2026-02-28"}),
-        (["when=2026-02-28T10:00:00Z"], {"when": "2026-02-28T10:00:00Z"}),
-        (["tags=a"], {"tags": ["a"]}),
+        *(([], {}), (["text=12"], {"text": "12"}), (["text="], {"text": ""}), (["text=a=b"], {"text": "a=b"})),
+        *((["text=null"], {"text": "null"}), (["text=größe ☃"], {"text": "größe ☃"}), (["whole=12"], {"whole": 12})),
+        *((["whole=-0012"], {"whole": -12}), (["whole=3.0"], {"whole": 3}), ([f"whole={2**80}"], {"whole": 2**80})),
+        *(([f"whole:={2**80}"], {"whole": 2**80}), (["real=2.5"], {"real": 2.5}), (["real=1e3"], {"real": 1000.0})),
+        *(([f"real={10**30}"], {"real": 10**30}), (["flag=yes"], {"flag": True}), (["flag=Off"], {"flag": False})),
+        *((["flag=0"], {"flag": False}), (["maybe=null"], {"maybe": None}), (["maybe=5"], {"maybe": 5})),
+        *((["color=#f00"], {"color": "#f00"}), (["color=Red"], {"color": "#f00"}), (["color=Green"], {"color": 2})),
+        *((["color=2"], {"color": 2}), (["color=7"], {"color": "7"}), (["day=2026-02-28"], {"day": "2026-02-28"})),
+        *((["when=2026-02-28T10:00:00Z"], {"when": "2026-02-28T10:00:00Z"}), (["tags=a"], {"tags": ["a"]})),
         (["tags=a", "tags=b", "whole=1"], {"tags": ["a", "b"], "whole": 1}),
-        (['tags=["a", "b"]'], {"tags": ["a", "b"]}),
-        (["tags=[draft"], {"tags": ["[draft"]}),
-        (["tags:=[]"], {"tags": []}),
-        (["ids=1", "ids=2"], {"ids": [1, 2]}),
-        (["grid=[1,2]", "grid=[3]"], {"grid": [[1, 2], [3]]}),
-        (["any=5"], {"any": "5"}),
-        (["any:=5.0"], {"any": 5.0}),
-        (["any:=null"], {"any": None}),
-        (["either=5"], {"either": 5}),
-        (["either=5.5"], {"either": "5.5"}),
-        (["either=007"], {"either": "007"}),
-        (["either=[5]"], {"either": "[5]"}),
-        (['any={"a": 1}'], {"any": {"a": 1}}),
-        (["any=[1, 2]"], {"any": [1, 2]}),
-        (["any=[1, 2"], {"any": "[1, 2"}),
-        (["any=true"], {"any": "true"}),
-        (["whole=1_000"], {"whole": 1000}),
-        (["whole=1e3"], {"whole": 1000}),
-        (["real=1_000.5"], {"real": 1000.5}),
-        (['texts={"a": 1}'], {"texts": '{"a": 1}'}),
-        (['texts=["a", "b"]'], {"texts": ["a", "b"]}),
-        (["texts=[1]"], {"texts": "[1]"}),
-        (["scalar=5"], {"scalar": 5}),
-        (["scalar=true"], {"scalar": True}),
-        (["one_or_many=5"], {"one_or_many": 5}),
-        (["one_or_many=[5]"], {"one_or_many": [5]}),
-        (["one_or_many=5", "one_or_many=6"], {"one_or_many": [5, 6]}),
-        (["code_or_n=ABC"], {"code_or_n": "ABC"}),
+        *((['tags=["a", "b"]'], {"tags": ["a", "b"]}), (["tags=[draft"], {"tags": ["[draft"]})),
+        *((["tags:=[]"], {"tags": []}), (["ids=1", "ids=2"], {"ids": [1, 2]})),
+        *((["grid=[1,2]", "grid=[3]"], {"grid": [[1, 2], [3]]}), (["any=5"], {"any": "5"})),
+        *((["any:=5.0"], {"any": 5.0}), (["any:=null"], {"any": None}), (["either=5"], {"either": 5})),
+        *((["either=5.5"], {"either": "5.5"}), (["either=007"], {"either": "007"})),
+        *((["either=[5]"], {"either": "[5]"}), (['any={"a": 1}'], {"any": {"a": 1}})),
+        *((["any=[1, 2]"], {"any": [1, 2]}), (["any=[1, 2"], {"any": "[1, 2"}), (["any=true"], {"any": "true"})),
+        *((["whole=1_000"], {"whole": 1000}), (["whole=1e3"], {"whole": 1000}), (["real=1_000.5"], {"real": 1000.5})),
+        *((['texts={"a": 1}'], {"texts": '{"a": 1}'}), (['texts=["a", "b"]'], {"texts": ["a", "b"]})),
+        *((["texts=[1]"], {"texts": "[1]"}), (["scalar=5"], {"scalar": 5}), (["scalar=true"], {"scalar": True})),
+        *((["one_or_many=5"], {"one_or_many": 5}), (["one_or_many=[5]"], {"one_or_many": [5]})),
+        *((["one_or_many=5", "one_or_many=6"], {"one_or_many": [5, 6]}), (["code_or_n=ABC"], {"code_or_n": "ABC"})),
         (["code_or_n=12"], {"code_or_n": 12}),
         (["place.city=Oslo", "place.geo.lat=59.9"], {"place": {"city": "Oslo", "geo": {"lat": 59.9}}}),
-        (['place={"city": "Oslo"}'], {"place": {"city": "Oslo"}}),
-        (["a.b=1"], {"a.b": 1}),
-        (["a.c=1"], {"a": {"c": 1}}),
-        ([r"a\.b=1"], {"a.b": 1}),
-        (["bag.x=1", "bag.y=2"], {"bag": {"x": 1, "y": 2}}),
-        (["any.x.y=1"], {"any": {"x": {"y": "1"}}}),
-        ([r"text=\$5"], {"text": "$5"}),
-        ([r"text=\{x}"], {"text": "{x}"}),
-        ([r"text=\@me"], {"text": "@me"}),
-        ([r"text=\\$5"], {"text": r"\$5"}),
-        ([r"text=\server\share"], {"text": r"\server\share"}),
-        (["text=$5"], {"text": "$5"}),
-        (["text=@"], {"text": "@"}),
-        (["text={"], {"text": "{"}),
+        *((['place={"city": "Oslo"}'], {"place": {"city": "Oslo"}}), (["a.b=1"], {"a.b": 1})),
+        *((["a.c=1"], {"a": {"c": 1}}), ([r"a\.b=1"], {"a.b": 1}), (["bag.x=1", "bag.y=2"], {"bag": {"x": 1, "y": 2}})),
+        *((["any.x.y=1"], {"any": {"x": {"y": "1"}}}), ([r"text=\$5"], {"text": "$5"})),
+        *(([r"text=\{x}"], {"text": "{x}"}), ([r"text=\@me"], {"text": "@me"}), ([r"text=\\$5"], {"text": r"\$5"})),
+        *(([r"text=\server\share"], {"text": r"\server\share"}), (["text=$5"], {"text": "$5"})),
+        *((["text=@"], {"text": "@"}), (["text={"], {"text": "{"})),
     ],
 )
 def test_an_argument_becomes_what_the_schema_asks_for(items: list[str], arguments: dict[str, Any]) -> None:
@@ -221,11 +179,8 @@ def test_objects_come_from_the_callers_scope() -> None:
 @pytest.mark.parametrize(
     "items",
     [
-        ["$given"],
-        ['{"text": "a", "place": {"city": "Oslo"}}'],
-        ["{dict(given)}"],
-        ["{'text': 'a', **{'place': {'city': 'Oslo'}}}"],
-        ["place.city=Oslo", "$other", "text=a"],
+        *(["$given"], ['{"text": "a", "place": {"city": "Oslo"}}'], ["{dict(given)}"]),
+        *(["{'text': 'a', **{'place': {'city': 'Oslo'}}}"], ["place.city=Oslo", "$other", "text=a"]),
     ],
 )
 def test_one_object_is_all_arguments_and_what_is_named_counts(items: list[str]) -> None:
@@ -323,19 +278,14 @@ def test_the_names_of_a_union_of_objects_can_be_given() -> None:
 @pytest.mark.parametrize(
     ("schema", "text", "value"),
     [
-        ({"enum": [1, True, "1"]}, "1", "1"),
-        ({"enum": [1, True]}, "1", 1),
-        ({"enum": [1, True]}, "yes", True),
-        ({"enum": [1.0]}, "1.00", 1.0),
-        ({"enum": [[1, 2]]}, "[1,2]", [1, 2]),
-        ({"enum": ["a"], "enumNames": ["Ann"]}, "Ann", "a"),
-        ({"const": None}, "null", None),
+        *(({"enum": [1, True, "1"]}, "1", "1"), ({"enum": [1, True]}, "1", 1), ({"enum": [1, True]}, "yes", True)),
+        *(({"enum": [1.0]}, "1.00", 1.0), ({"enum": [[1, 2]]}, "[1,2]", [1, 2])),
+        *(({"enum": ["a"], "enumNames": ["Ann"]}, "Ann", "a"), ({"const": None}, "null", None)),
         ({"anyOf": [{"type": "string", "maxLength": 2}, {"type": "integer"}]}, "1234", 1234),
         ({"anyOf": [{"type": "string", "format": "date"}, {"type": "integer"}]}, "2026-01-02", "2026-01-02"),
         ({"anyOf": [{"type": "object"}, {"type": "integer"}]}, '{"a": 1}', {"a": 1}),
         ({"anyOf": [{"enum": ["auto"]}, {"type": "integer"}]}, "auto", "auto"),
-        ({"properties": {"a": {}}}, "text", "text"),
-        ({"type": "array"}, "a", ["a"]),
+        *(({"properties": {"a": {}}}, "text", "text"), ({"type": "array"}, "a", ["a"])),
         ({"type": "array", "items": False}, "a", ["a"]),
     ],
 )
@@ -373,7 +323,6 @@ def test_the_next_line_of_a_tool_does_not_read_its_schema_again() -> None:
         return entered
 
     first = functions_entered()
-
     assert functions_entered() < first / 2
 
 
@@ -386,7 +335,6 @@ def test_a_changed_definition_is_read_anew() -> None:
 def test_a_tool_is_read_alike_however_often_it_was_called() -> None:
     lists = {"type": "array", "items": {"type": "integer"}}
     schema = {"type": "object", "additionalProperties": lists, "properties": {"all": {"allOf": [lists] * 60}}}
-
     for number in range(6_000):  # each takes a part of the schema's budget
         assert parse_arguments([f"n{number}=1", "all=2"], schema) == {f"n{number}": [1], "all": [2]}
 
@@ -403,5 +351,4 @@ def test_deep_lines_keep_few_schema_fields() -> None:
     for number in range(0o10_000):
         path = ".".join("abcdefgh"[int(digit)] for digit in f"{number:04o}")
         parse_arguments([f"{path}.n=1"], schema)
-
     assert kept() - before < 1_000

@@ -180,10 +180,8 @@ def test_formats_are_asserted_whatever_is_installed(name: str) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {"$ref": "http://127.0.0.1:9/never-fetched.json"},
-        {"properties": {"a": {"type": "strin"}}},
-        {"properties": {"a": {"type": "string", "pattern": "("}}},
-        {"properties": {"a": {"minimum": "low"}}},
+        *({"$ref": "http://127.0.0.1:9/never-fetched.json"}, {"properties": {"a": {"type": "strin"}}}),
+        *({"properties": {"a": {"type": "string", "pattern": "("}}}, {"properties": {"a": {"minimum": "low"}}}),
         {"$ref": "#"},
     ],
 )
@@ -238,17 +236,13 @@ PYDANTIC = {
 @pytest.mark.parametrize(
     ("arguments", "sure"),
     [
-        ({"city": "Oslo"}, True),
-        ({"city": "Oslo", "days": 2, "unit": None, "day": "2026-01-02"}, True),
+        *(({"city": "Oslo"}, True), ({"city": "Oslo", "days": 2, "unit": None, "day": "2026-01-02"}, True)),
         ({"city": "Oslo", "days": 2.0, "unit": "c"}, True),
         ({"city": "Oslo", "places": [{"lat": 1.5, "in": {"in": {}}}]}, True),
         ({"city": "Oslo", "places": [{"lat": 1.5, "in": {"in": {"lat": "x"}}}]}, False),
-        ({"city": "Oslo", "days": True}, False),
-        ({"city": "Oslo", "days": 0}, False),
-        ({"city": "Oslo", "unit": "k"}, False),
-        ({"city": "Oslo", "day": "2026-02-30"}, False),
-        ({"city": "Oslo", "days": float("nan")}, False),
-        ({"days": 1}, False),
+        *(({"city": "Oslo", "days": True}, False), ({"city": "Oslo", "days": 0}, False)),
+        *(({"city": "Oslo", "unit": "k"}, False), ({"city": "Oslo", "day": "2026-02-30"}, False)),
+        *(({"city": "Oslo", "days": float("nan")}, False), ({"days": 1}, False)),
     ],
 )
 def test_plain_schemas_are_decided_without_jsonschema(arguments: dict[str, Any], sure: bool) -> None:

@@ -80,17 +80,13 @@ def test_a_schema_has_a_kind_and_is_said_in_a_few_words(
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        ({"minimum": 1, "maximum": 10}, "1 to 10"),
-        ({"minimum": 0}, "at least 0"),
+        *(({"minimum": 1, "maximum": 10}, "1 to 10"), ({"minimum": 0}, "at least 0")),
         ({"exclusiveMinimum": 0, "maximum": 1}, "more than 0, at most 1"),
-        ({"minimum": 1, "exclusiveMinimum": True}, "more than 1"),
-        ({"multipleOf": 5}, "a multiple of 5"),
-        ({"minLength": 3}, "at least 3 characters"),
-        ({"minLength": 1}, "at least 1 character"),
+        *(({"minimum": 1, "exclusiveMinimum": True}, "more than 1"), ({"multipleOf": 5}, "a multiple of 5")),
+        *(({"minLength": 3}, "at least 3 characters"), ({"minLength": 1}, "at least 1 character")),
         ({"minLength": 4, "maxLength": 4}, "exactly 4 characters"),
         ({"maxItems": 3, "uniqueItems": True}, "at most 3 items, no duplicates"),
-        ({"minProperties": 2, "maxProperties": 3}, "2 to 3 names"),
-        ({"pattern": "^a"}, "matches ^a"),
+        *(({"minProperties": 2, "maxProperties": 3}, "2 to 3 names"), ({"pattern": "^a"}, "matches ^a")),
         ({"minimum": "low", "pattern": 3}, ""),
     ],
 )
@@ -236,12 +232,10 @@ def test_anchors_and_embedded_ids_are_followed() -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ({"type": "string", "format": "byte"}, True),
-        ({"type": "string", "contentMediaType": "image/png"}, True),
+        *(({"type": "string", "format": "byte"}, True), ({"type": "string", "contentMediaType": "image/png"}, True)),
         ({"type": "string", "contentMediaType": "text/html"}, False),
         ({"type": "string", "description": "Base64-encoded audio"}, True),
-        ({"anyOf": [{"type": "string", "format": "binary"}, {"type": "null"}]}, True),
-        ({"type": "string"}, False),
+        *(({"anyOf": [{"type": "string", "format": "binary"}, {"type": "null"}]}, True), ({"type": "string"}, False)),
     ],
 )
 def test_base64_is_recognised_however_it_is_said(schema: dict[str, Any], said: bool) -> None:

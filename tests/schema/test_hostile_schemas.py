@@ -166,7 +166,6 @@ async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At
 @in_the_session
 async def test_every_door_ends_with_a_result_or_an_error_in_words(attacked: Attacked, where: str) -> None:
     wrong = {name: await outcome(lambda name=name: DOORS[where](attacked, name)) for name in SCHEMAS}  # type: ignore[misc]
-
     assert {name: said for name, said in wrong.items() if said} == {}
 
 
@@ -174,19 +173,15 @@ async def test_every_door_ends_with_a_result_or_an_error_in_words(attacked: Atta
 @in_the_session
 async def test_lists_and_files_of_all_schemas_end(attacked: Attacked, line: str) -> None:
     began = time.process_time()
-
     shown(await attacked.line(line.format(attacked.folder)))
-
     assert time.process_time() - began < 40
 
 
 @in_the_session
 async def test_a_snapshot_of_all_schemas_is_compared(attacked: Attacked) -> None:
     began = time.process_time()
-
     await attacked.line(f"snapshot s -o {attacked.folder}/s.json")
     changes = await attacked.line(f"diff s {attacked.folder}/s.json")
-
     assert list(changes) == []
     assert time.process_time() - began < 40
 
@@ -199,7 +194,6 @@ async def test_tools_for_langchain_end(attacked: Attacked) -> None:
     for tool in langchain_tools(attacked.connection):
         if said := await outcome(lambda tool=tool: convert_to_openai_tool(tool) and None):  # type: ignore[misc]
             wrong[tool.name] = said
-
     assert wrong == {}
 
 
@@ -221,7 +215,6 @@ async def test_what_is_no_schema_at_all_is_said_in_words(name: str) -> None:
 def test_what_is_past_the_budget_is_counted_where_it_is_shown() -> None:
     schema = SCHEMAS["properties"]
     rest = MANY - MAX_NODES
-
     assert f"… {rest:,} more" in s.make_docstring("t", None, None, schema)
     assert list(s.make_signature(schema).parameters)[-1] == "arguments"
     bound = function_of("t", _tool(schema)).bound["function"]["parameters"]
@@ -233,7 +226,6 @@ def test_what_is_past_the_budget_is_counted_where_it_is_shown() -> None:
 async def test_a_tool_s_card_and_list_count_what_they_leave_out(attacked: Attacked) -> None:
     card = str(await attacked.line("tool s:takes_properties"))
     listing = await attacked.line("tools s")
-
     assert f"… {MANY - document.display.listing_rows:,} more" in card
     assert (
         f"… {MANY - MAX_NODES:,} more" in {row["tool"]: row["arguments"] for row in listing.rows}["s:takes_properties"]
@@ -243,7 +235,6 @@ async def test_a_tool_s_card_and_list_count_what_they_leave_out(attacked: Attack
 def test_arguments_past_the_budget_are_known_by_name() -> None:
     schema = SCHEMAS["properties"]
     last = f"p{MANY - 1}"
-
     assert s.parse_arguments([f"{last}=x"], schema) == {last: "x"}
     assert s.bind_arguments(s.make_signature(schema), schema, (), {last: "x"}) == {last: "x"}
     with pytest.raises(ArgumentsError, match=rf"^{last}: expected string, got 1$"):
@@ -252,7 +243,6 @@ def test_arguments_past_the_budget_are_known_by_name() -> None:
 
 def test_an_enum_too_long_for_a_model_is_told_in_words() -> None:
     bound = function_of("t", _tool(SCHEMAS["enum"])).bound["function"]["parameters"]
-
     assert bound["properties"]["a"]["description"].startswith('(one of 10,000 values, such as "value 0", "value 1"')
     assert "enum" not in bound["properties"]["a"]
     few = of({"enum": [f"v{n}" for n in range(1_000)]})
@@ -312,7 +302,6 @@ def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:
     deep: Any = {"n": "x"}
     for _ in range(50):
         deep = {"n": 1, "t": deep}
-
     with pytest.raises(ArgumentsError, match="expected integer, got 'x'"):
         check_arguments({"a": deep}, tree)
     rows = {"rows": [{"n": number} for number in range(20_000)] + [{"n": "x"}]}
@@ -328,7 +317,6 @@ def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:
 
 def test_unencodable_file_is_written_or_a_readable_error(tmp_path: Path) -> None:
     write_text(tmp_path / "page.md", "Zo\u00eb \ud83d")
-
     assert (tmp_path / "page.md").read_bytes() == b"Zo\xc3\xab \\ud83d"
     with pytest.raises(ConfigError, match="cannot be written: embedded null byte"):
         write_text(tmp_path / "a\0b", "x")

@@ -31,7 +31,6 @@ def renamed(arguments: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", REAL)
 def test_what_the_server_takes_is_sent_as_it_is(name: str) -> None:
     real = REAL[name]
-
     assert s.prepare_arguments(real.takes, real.schema) == (real.takes, {})
     assert check_answer(real.takes, real.schema) == ""
 
@@ -46,7 +45,6 @@ def test_what_it_refuses_is_told_by_its_cause(name: str, engine: str, monkeypatc
         return
     with pytest.raises(ArgumentsError) as caught:
         s.prepare_arguments(real.refuses or {}, dict(real.schema))
-
     assert str(caught.value) == real.message
 
 
@@ -55,7 +53,6 @@ def test_the_form_shows_and_returns_the_arguments(name: str) -> None:
     real = REAL[name]
     form = Form(real.schema)
     form.set_arguments(real.takes)
-
     assert (form.arguments, form.problems) == (real.takes, [])
     if real.refuses is not None:
         form.set_arguments(real.refuses)
@@ -67,7 +64,6 @@ def test_the_form_shows_and_returns_the_arguments(name: str) -> None:
 def test_the_line_reads_back(name: str) -> None:
     real = REAL[name]
     line = s.call_line("t", real.takes, schema=real.schema)
-
     assert not line.startswith("#")
 
 
@@ -75,7 +71,6 @@ def test_the_line_reads_back(name: str) -> None:
 def test_signature_and_stub_take_the_arguments(name: str) -> None:
     real = REAL[name]
     signature = s.make_signature(real.schema)
-
     signature.bind(**real.takes)
     assert s.bind_arguments(signature, real.schema, (), real.takes) == real.takes
     assert s.make_docstring("t", None, None, real.schema)
@@ -89,7 +84,6 @@ def test_signature_and_stub_take_the_arguments(name: str) -> None:
 def test_an_example_is_valid_or_not_given(name: str) -> None:
     real = REAL[name]
     example = s.valid_example(real.schema)
-
     if example is not None:
         s.check_arguments(example, real.schema)
 
@@ -99,7 +93,6 @@ def test_providers_take_the_schema_and_the_arguments_fit_it(name: str) -> None:
     real = REAL[name]
     function = function_of("s__t", Tool(name="t", input_schema=real.schema))
     given = renamed(real.takes, function.renamed)
-
     assert openai_refuses([function.bound]) == ""
     assert anthropic_refuses(to_anthropic([function.bound])) == ""
     assert check_answer(given, function.bound["function"]["parameters"]) == ""
@@ -112,14 +105,12 @@ async def test_all_are_listed_called_and_given_to_langchain() -> None:
     tools = {f"t{number}": real for number, real in enumerate(REAL.values())}
     definitions = [{"name": name, "inputSchema": {**real.schema, "type": "object"}} for name, real in tools.items()]
     await host.connect(command(*definitions), name="real")
-
     listed = await host["real"].listing("tools")
     results = [(await host["real"].call(tool.name, tools[tool.name].takes)).data for tool in listed]
     made = langchain_tools(host["real"])
     functions = [convert_to_openai_tool(tool) for tool in made]
     answers = [await tool.ainvoke(tools[tool.metadata["tool"]].takes) for tool in made if tool.metadata]
     await host.close()
-
     assert results == [real.takes for real in tools.values()]
     assert len(answers) == len(tools) > 40
     assert [openai_refuses([function]) for function in functions] == [""] * len(tools)

@@ -19,5 +19,4 @@ print(sys.modules["rfc3987_syntax"].__spec__.name)
 
 def test_the_grammar_of_iris_is_built_when_the_first_is_checked() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-
     assert done.stdout.split() == ["False", "True", "False", "True", "False", "rfc3987_syntax"]
