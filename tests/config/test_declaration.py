@@ -173,9 +173,7 @@ def test_json_of_other_hosts_serves_for_the_servers(tmp_path):
             id="args of a url",
         ),
         pytest.param(
-            "[servers.a]\ntrust = true",
-            "mcp_magic.toml:1: servers.a: needs a command (stdio) or a url.",
-            id="neither",
+            "[servers.a]\ntrust = true", "mcp_magic.toml:1: servers.a: needs a command (stdio) or a url.", id="neither"
         ),
         pytest.param(
             "[servers.a]\nurl = 'http://h'\ntransport = 'htp'",

@@ -102,10 +102,7 @@ def test_a_pipe_in_place_of_a_configuration_is_refused_at_once(name: str, tmp_pa
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "A0=xxxxxxxxxx\n" + "".join(f"A{n + 1}={f'${{A{n}}}' * 10}\n" for n in range(12)),
-        "A=" + "${" * (SIZE // 2),
-    ],
+    ["A0=xxxxxxxxxx\n" + "".join(f"A{n + 1}={f'${{A{n}}}' * 10}\n" for n in range(12)), "A=" + "${" * (SIZE // 2)],
     ids=["that repeat each other", "without end"],
 )
 def test_variables_of_an_env_file_are_refused(text: str, tmp_path: Path) -> None:

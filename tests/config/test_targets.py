@@ -229,10 +229,7 @@ def test_a_relative_cwd_is_relative_to_the_folder(tmp_path):
             "http://h", {"transport": "stdio"}, "the transport 'stdio' needs a command, not a url.", id="stdio"
         ),
         pytest.param(
-            ["x"],
-            {"transport": "http"},
-            "the transport 'http' needs a URL; a command speaks stdio.",
-            id="command http",
+            ["x"], {"transport": "http"}, "the transport 'http' needs a URL; a command speaks stdio.", id="command http"
         ),
         pytest.param(
             MCPServer("x"),
@@ -275,9 +272,7 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
             id="close",
         ),
         pytest.param(
-            "frame",
-            f"the variable frame holds an object of type list, not a server.\n{NOT_CONFIGURED}",
-            id="variable",
+            "frame", f"the variable frame holds an object of type list, not a server.\n{NOT_CONFIGURED}", id="variable"
         ),
         pytest.param(
             "uvx mcp-server-git",
@@ -316,15 +311,9 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
             "mcp_magic.toml",
             "{path} is not a server file (.py, .js, .mjs, .cjs). For a declaration: %mcp up mcp_magic.toml",
         ),
-        (
-            "s.ts",
-            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.ts",
-        ),
+        ("s.ts", "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.ts"),
         ("./s.sh", "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.sh"),
-        (
-            "./a b/s",
-            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- 'a b/s'",
-        ),
+        ("./a b/s", "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- 'a b/s'"),
     ],
 )
 def test_a_path_that_is_no_server_file_is_named_whole(tmp_path, name, message):

@@ -62,10 +62,7 @@ def test_the_environment_wins_over_dotenv(tmp_path):
             "the variable WEATHER_TOKN is not set (environment, .env). Did you mean 'WEATHER_TOKEN'? "
             "${WEATHER_TOKN:-default} gives it a default.",
         ),
-        (
-            "${env:NOPE}",
-            "the variable NOPE is not set (environment, .env). ${NOPE:-default} gives it a default.",
-        ),
+        ("${env:NOPE}", "the variable NOPE is not set (environment, .env). ${NOPE:-default} gives it a default."),
         (
             "${input:api-key}",
             "${input:api-key} can only be filled in by an editor. "

@@ -285,9 +285,7 @@ def test_a_schema_that_refers_to_itself_is_no_trap() -> None:
     assert ToolResult(raw, output_schema=schema).df["n"].tolist() == [1]
 
 
-def test_wide_table_keeps_whole_numbers_and_counts_columns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_wide_table_keeps_whole_numbers_and_counts_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = bundle(text_result(json.dumps([{f"col{n}": 1000.5 * n for n in range(30)}] * 2)))
     lines = shown["text/plain"].splitlines()

@@ -256,10 +256,7 @@ SEVERAL: dict[str, tuple[ToolResult, str]] = {
         text_result("| a | b |\n|---|---|\n| 1 | 2 |\n\nand\n\n| c | d |\n|---|---|\n| 3 | 4 |\n"),
         '2 tables in this result: .frames["text"], .frames["text 2"]',
     ),
-    "texts": (
-        text_result("a,b\n1,2\n", "c,d\n3,4\n"),
-        '2 tables in this result: .frames["text"], .frames["text 2"]',
-    ),
+    "texts": (text_result("a,b\n1,2\n", "c,d\n3,4\n"), '2 tables in this result: .frames["text"], .frames["text 2"]'),
     "names that could be anything": (
         text_result(structured_content={"a\"]; x['": [{"x": 1}], "\x1b[2J\n": [{"y": 2}]}),
         '2 tables in this result: .frames["a\\"]; x[\'"], .frames["\\\\x1b[2J"]',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gc
 import shlex
 import sys
@@ -19,7 +20,7 @@ from mcp_magic.schema import call_line, parse_arguments, parse_prompt_arguments,
 from mcp_magic.schema.fields import Field
 from tests.support.raising import said
 from tests.support.schemas import BOOLEAN, INTEGER, NUMBER, TEXT, either, listed, of
-from tests.support.strategies import QUICK, called, json_values, names
+from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values, names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -340,6 +341,13 @@ def test_a_line_reads_back_for_an_open_schema(arguments: dict[str, Any]) -> None
     line = call_line("srv:tool", arguments)
     assert repr(read(line, {"type": "object"})) == repr(arguments)
     assert len(line.splitlines()) == 1
+
+
+@QUICK
+@given(anything_like_a_schema, st.lists(st.sampled_from(["a=1", "b:=[1]", "a.b=x", "a=null", "b=[", "c={}"])))
+def test_lines_for_any_document_are_read_or_refused(document: dict[str, Any], items: list[str]) -> None:
+    with contextlib.suppress(ArgumentsError):
+        assert isinstance(parse_arguments(items, document), dict)
 
 
 WRITTEN: dict[str, tuple[dict[str, Any], list[tuple[Any, str]]]] = {

@@ -1,11 +1,12 @@
+"""Schemas that refer to others, and two that become one."""
+
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from mcp_magic.schema.convert import read_json
+from mcp_magic.schema import root_field
 from mcp_magic.schema.resolve import json_equal, merge
 
 
@@ -49,14 +50,11 @@ def test_json_values_are_equal_as_json_has_it(left: Any, right: Any, equal: bool
     assert json_equal(left, right) is equal
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        *(("[1,", "Expecting value at column 4"), ("[1,\n2,", "Expecting value at line 2, column 3")),
-        *(("1e999", "1e999 is too large for a float"), ("-Infinity", "-Infinity is not JSON")),
-        ("[" * 100_000, "nested too deeply"),
-    ],
-)
-def test_what_is_no_json_says_why(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
-        read_json(text)
+def test_anchors_and_embedded_ids_are_followed() -> None:
+    part = "https://example.com/part.json"
+    schema = {
+        "$id": "https://example.com/root.json",
+        "properties": {"a": {"$ref": "#here"}, "b": {"$ref": "part.json"}, "c": {"$ref": part}},
+        "$defs": {"x": {"$anchor": "here", "type": "integer"}, "y": {"$id": part, "type": "boolean"}},
+    }
+    assert [child.kind for child in root_field(schema).children] == ["integer", "boolean", "boolean"]

@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given
 
 from mcp_magic.schema.diff import schema_changes
+from tests.support.schemas import INTEGER, NUMBER, TEXT, of
 from tests.support.strategies import anything_like_a_schema
 
-RECURSIVE = {
-    "$defs": {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "v": {"type": "integer"}}}},
-    "$ref": "#/$defs/Node",
-}
-
-
-def of(*required: str, **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-INTEGER, NUMBER, TEXT = {"type": "integer"}, {"type": "number"}, {"type": "string"}
+RECURSIVE = {"$defs": {"Node": of(next={"$ref": "#/$defs/Node"}, v=INTEGER)}, "$ref": "#/$defs/Node"}
 
 
 @pytest.mark.parametrize(
