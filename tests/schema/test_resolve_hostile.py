@@ -1,4 +1,4 @@
-"""A server's schemas: whatever they say, each door ends soon, and what it raises is an error in words."""
+"""A server's schemas: whatever they say, every door ends soon, and what it raises is an error in words."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import signal
 import sys
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 from IPython.core.interactiveshell import InteractiveShell
 from langchain_core.messages import ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from mcp_magic import schema as s
 from mcp_magic._host import Host
-from mcp_magic.config.parsing import write_text
 from mcp_magic.consent.consent import Decision
 from mcp_magic.display import document
-from mcp_magic.errors import ArgumentsError, ConfigError, InvalidResponseError, MCPMagicError
+from mcp_magic.errors import ArgumentsError, InvalidResponseError, MCPMagicError
 from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.completion import tool_arguments
 from mcp_magic.ipython.extension import MCPMagics
@@ -35,12 +36,13 @@ from mcp_magic.schema.patterns import MAX_NODES
 from mcp_magic.schema.validate import check_answer, check_arguments
 from mcp_magic.ui.request_form import RequestForm
 from tests.support.schema_server import MANY, SCHEMAS, UNREADABLE, doubling, of
+from tests.support.schemas import INTEGER, TEXT
 from tests.support.telling import call as planned
 from tests.support.telling import result as ended
 from tests.support.telling import told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 in_the_session = pytest.mark.asyncio(loop_scope="module")
@@ -71,13 +73,12 @@ def bounded() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-async def outcome(door: Callable[[], Any]) -> str:
+async def outcome(door: Callable[..., Any], *args: Any) -> str:
     """Say what is wrong with how a door ends; "" where it gives a result or an error in a few words."""
     try:
         with bounded():
-            given = door()
-            given = await given if hasattr(given, "__await__") else given
-            shown(given)
+            value = door(*args)
+            shown(await value if hasattr(value, "__await__") else value)
     except MCPMagicError as error:
         lines = str(error).splitlines()
         return "" if len(lines) <= 8 and all(len(line) < 2_000 for line in lines) else f"long: {str(error)[:200]}"
@@ -89,117 +90,90 @@ async def outcome(door: Callable[[], Any]) -> str:
 
 
 def shown(value: Any) -> None:
-    mime = getattr(value, "_repr_mimebundle_", None)
-    if mime is not None:
-        mime()
+    getattr(value, "_repr_mimebundle_", dict)()
     repr(value)
 
 
-class Attacked:
-    """A session with a server of all schemas, and what a person does with one of its tools."""
-
-    def __init__(self, connection: Any, tools: dict[str, Any], magics: Any, folder: Path) -> None:
-        self.connection = connection
-        self.tools = tools
-        self.magics = magics
-        self.folder = folder
-
-    def line(self, line: str) -> Awaitable[Any]:
-        awaited: Awaitable[Any] = self.magics.run(None, line, None, {})
-        return awaited
-
-    def form(self, name: str) -> None:
-        form = RequestForm(self.connection, self.tools[f"takes_{name}"])
-        shown(form.code)
-        form.set_arguments(json.loads(JSON))
-        shown(form.form.problems)
-        form.close()
-
-    def complete(self, name: str) -> None:
-        for fragment in ("", "p1", "a=", "a.", "a.left.p1."):
-            tool_arguments(Tab(fragment, [f"s:takes_{name}"]))
-
-    def help(self, name: str) -> None:
-        function = self.connection.tools[f"takes_{name}"]
-        shown((function.__doc__, str(function.__signature__)))
-
-    def model(self, name: str) -> None:
-        tool = self.tools[f"takes_{name}"]
-        json.dumps(function_of("x", tool).bound)
-
-    def changes(self, name: str) -> None:
-        schema = SCHEMAS[name]
-        schema_changes(schema, {**schema, "minProperties": 1, "properties": {**schema.get("properties", {}), "z": {}}})
-
-    def lint(self, name: str) -> None:
-        list(lint_tool(self.tools[f"takes_{name}"], "s"))
+def form(on: Any, name: str) -> None:
+    form = RequestForm(on.connection, on.tools[f"takes_{name}"])
+    shown(form.code)
+    form.set_arguments(json.loads(JSON))
+    shown(form.form.problems)
+    form.close()
 
 
-DOORS: dict[str, Callable[[Attacked, str], Any]] = {
+def complete(on: Any, name: str) -> None:
+    for fragment in ("", "p1", "a=", "a.", "a.left.p1."):
+        tool_arguments(Tab(fragment, [f"s:takes_{name}"]))
+
+
+def changes(on: Any, name: str) -> None:
+    schema = SCHEMAS[name]
+    schema_changes(schema, {**schema, "minProperties": 1, "properties": {**schema.get("properties", {}), "z": {}}})
+
+
+def described(on: Any, name: str) -> None:
+    function = on.connection.tools[f"takes_{name}"]
+    shown((function.__doc__, str(function.__signature__)))
+
+
+DOORS: dict[str, Callable[[Any, str], Any]] = {
     "tool": lambda on, name: on.line(f"tool s:takes_{name}"),
-    "form": Attacked.form,
-    "tab": Attacked.complete,
-    "help": Attacked.help,
+    "form": form,
+    "tab": complete,
+    "help": described,
     "call": lambda on, name: on.line(f"call s:takes_{name} a=1"),
     "call with objects": lambda on, name: on.line(f"call s:takes_{name} {JSON}"),
     "call with lists": lambda on, name: on.line(f"call s:takes_{name} a:=[[1],[{{}}]]"),
     "call with a wrong name": lambda on, name: on.line(f"call s:takes_{name} nowhere.p1=1"),
     "call without": lambda on, name: on.line(f"call s:takes_{name}"),
     "answer": lambda on, name: on.line(f"call s:answers_{name}"),
-    "model": Attacked.model,
-    "changes": Attacked.changes,
-    "lint": Attacked.lint,
+    "model": lambda on, name: json.dumps(function_of("x", on.tools[f"takes_{name}"]).bound),
+    "changes": changes,
+    "lint": lambda on, name: list(lint_tool(on.tools[f"takes_{name}"], "s")),
+    "langchain": lambda on, name: convert_to_openai_tool(on.functions[f"takes_{name}"]) and None,
 }
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Attacked]:
-    folder = tmp_path_factory.mktemp("schemas")
-    magics = MCPMagics(InteractiveShell())
+async def attacked() -> AsyncIterator[Any]:
+    """A session with a server of all schemas, and what a person does with its tools."""
+    magics: Any = MCPMagics(InteractiveShell())
     connection = await host.connect([sys.executable, "-m", "tests.support.schema_server"], name="s")
     tools = {tool.name: tool for tool in await connection.listing("tools")}
-    yield Attacked(connection, tools, magics, folder)
+    functions = {tool.metadata["tool"]: tool for tool in langchain_tools(connection) if tool.metadata}
+    yield SimpleNamespace(
+        connection=connection, tools=tools, functions=functions, line=lambda line: magics.run(None, line, None, {})
+    )
     await host.close()
 
 
 @pytest.mark.parametrize("where", DOORS)
 @in_the_session
-async def test_every_door_ends_with_a_result_or_an_error_in_words(attacked: Attacked, where: str) -> None:
-    wrong = {name: await outcome(lambda name=name: DOORS[where](attacked, name)) for name in SCHEMAS}  # type: ignore[misc]
+async def test_every_door_ends_with_a_result_or_words(attacked: Any, where: str) -> None:
+    wrong = {name: await outcome(DOORS[where], attacked, name) for name in SCHEMAS}
     assert {name: said for name, said in wrong.items() if said} == {}
 
 
-@pytest.mark.parametrize("line", ["tools", "tools --bound", "tools s", "docs s -o {0}/d.md", "stubs s -o {0}/s.py"])
+@pytest.mark.parametrize("command", ["tools", "tools --bound", "tools s", "docs s -o {0}/d.md", "stubs s -o {0}/s.py"])
 @in_the_session
-async def test_lists_and_files_of_all_schemas_end(attacked: Attacked, line: str) -> None:
+async def test_lists_and_files_of_all_schemas_end(attacked: Any, command: str, tmp_path: Path) -> None:
     began = time.process_time()
-    shown(await attacked.line(line.format(attacked.folder)))
+    shown(await attacked.line(command.format(tmp_path)))
     assert time.process_time() - began < 40
 
 
 @in_the_session
-async def test_a_snapshot_of_all_schemas_is_compared(attacked: Attacked) -> None:
+async def test_a_snapshot_of_all_schemas_is_compared(attacked: Any, tmp_path: Path) -> None:
     began = time.process_time()
-    await attacked.line(f"snapshot s -o {attacked.folder}/s.json")
-    changes = await attacked.line(f"diff s {attacked.folder}/s.json")
-    assert list(changes) == []
+    await attacked.line(f"snapshot s -o {tmp_path}/s.json")
+    assert list(await attacked.line(f"diff s {tmp_path}/s.json")) == []
     assert time.process_time() - began < 40
-
-
-@in_the_session
-async def test_tools_for_langchain_end(attacked: Attacked) -> None:
-    from langchain_core.utils.function_calling import convert_to_openai_tool
-
-    wrong = {}
-    for tool in langchain_tools(attacked.connection):
-        if said := await outcome(lambda tool=tool: convert_to_openai_tool(tool) and None):  # type: ignore[misc]
-            wrong[tool.name] = said
-    assert wrong == {}
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
 @in_the_session
-async def test_what_is_no_schema_at_all_is_said_in_words(name: str) -> None:
+async def test_an_unreadable_schema_is_said_in_words(name: str) -> None:
     server = [sys.executable, "-m", "tests.support.schema_server", f"unreadable_{name}"]
     connection = await host.connect(server, name=name)
     if name == "too_deep":
@@ -212,60 +186,54 @@ async def test_what_is_no_schema_at_all_is_said_in_words(name: str) -> None:
     await host.disconnect(name)
 
 
-def test_what_is_past_the_budget_is_counted_where_it_is_shown() -> None:
-    schema = SCHEMAS["properties"]
-    rest = MANY - MAX_NODES
+@in_the_session
+async def test_fields_past_the_budget_are_counted_and_taken(attacked: Any) -> None:
+    schema, last, rest = SCHEMAS["properties"], f"p{MANY - 1}", MANY - MAX_NODES
     assert f"… {rest:,} more" in s.make_docstring("t", None, None, schema)
     assert list(s.make_signature(schema).parameters)[-1] == "arguments"
-    bound = function_of("t", _tool(schema)).bound["function"]["parameters"]
+    bound = parameters(schema)
     assert len(bound["properties"]) == MAX_NODES
     assert bound["description"] == f"({rest:,} more properties are not listed)"
-
-
-@in_the_session
-async def test_a_tool_s_card_and_list_count_what_they_leave_out(attacked: Attacked) -> None:
-    card = str(await attacked.line("tool s:takes_properties"))
-    listing = await attacked.line("tools s")
-    assert f"… {MANY - document.display.listing_rows:,} more" in card
-    assert (
-        f"… {MANY - MAX_NODES:,} more" in {row["tool"]: row["arguments"] for row in listing.rows}["s:takes_properties"]
-    )
-
-
-def test_arguments_past_the_budget_are_known_by_name() -> None:
-    schema = SCHEMAS["properties"]
-    last = f"p{MANY - 1}"
+    assert f"… {MANY - document.display.listing_rows:,} more" in str(await attacked.line("tool s:takes_properties"))
+    [row] = [row for row in (await attacked.line("tools s")).rows if row["tool"] == "s:takes_properties"]
+    assert f"… {rest:,} more" in row["arguments"]
+    # by name
     assert s.parse_arguments([f"{last}=x"], schema) == {last: "x"}
     assert s.bind_arguments(s.make_signature(schema), schema, (), {last: "x"}) == {last: "x"}
     with pytest.raises(ArgumentsError, match=rf"^{last}: expected string, got 1$"):
         check_arguments({last: 1}, schema)
 
 
+def parameters(schema: Any) -> Any:
+    """What a model gets of a schema."""
+    return function_of("t", Tool(name="t", input_schema=schema)).bound["function"]["parameters"]
+
+
 def test_an_enum_too_long_for_a_model_is_told_in_words() -> None:
-    bound = function_of("t", _tool(SCHEMAS["enum"])).bound["function"]["parameters"]
-    assert bound["properties"]["a"]["description"].startswith('(one of 10,000 values, such as "value 0", "value 1"')
-    assert "enum" not in bound["properties"]["a"]
+    bound = parameters(SCHEMAS["enum"])["properties"]["a"]
+    assert bound["description"].startswith('(one of 10,000 values, such as "value 0", "value 1"')
+    assert "enum" not in bound
     few = of({"enum": [f"v{n}" for n in range(1_000)]})
-    assert function_of("t", _tool(few)).bound["function"]["parameters"]["properties"] == few["properties"]
+    assert parameters(few)["properties"] == few["properties"]
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 def test_doctor_reports_that_doubling_references_are_unchecked(keyword: str) -> None:
-    assert "schema-steps" in {finding.code for finding in lint_tool(_tool(doubling(keyword)), "s")}
+    tool = Tool(name="t", input_schema=doubling(keyword))
+    assert "schema-steps" in {finding.code for finding in lint_tool(tool, "s")}
 
 
 UNCHECKED = [
     (doubling("anyOf"), "not wholly checked against the schema, which takes too many steps"),
-    (of({"type": "string", "pattern": "("}), "not checked against the pattern ("),
+    (of({**TEXT, "pattern": "("}), "not checked against the pattern ("),
 ]
 
 
-async def test_result_and_agent_card_explain_unchecked_parts() -> None:
-    nothing = {"type": "object"}
-    tools = [Tool(name="plain", input_schema=of({"type": "string", "pattern": "^x"}))]
+async def test_results_and_cards_explain_unchecked_parts() -> None:
+    tools = [Tool(name="plain", input_schema=of({**TEXT, "pattern": "^x"}))]
     for number, (unchecked, _) in enumerate(UNCHECKED):
         tools.append(Tool(name=f"takes_{number}", input_schema=unchecked))
-        tools.append(Tool(name=f"answers_{number}", input_schema=nothing, output_schema=unchecked))
+        tools.append(Tool(name=f"answers_{number}", input_schema={"type": "object"}, output_schema=unchecked))
 
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
         return ListToolsResult(tools=tools)
@@ -277,35 +245,36 @@ async def test_result_and_agent_card_explain_unchecked_parts() -> None:
     try:
         connection = await own.connect(Server("s", on_list_tools=list_tools, on_call_tool=call_tool), name="s")
         for number, (_, why) in enumerate(UNCHECKED):
-            for tool, subject in ((f"takes_{number}", "the arguments were"), (f"answers_{number}", "the answer was")):
+            for tool, remark in (
+                (f"takes_{number}", f"the arguments were {why}"),
+                (f"answers_{number}", f"the answer was {why}"),
+            ):
                 for _ in range(2):  # the second call knows from the first that the steps do not suffice
                     result = await connection.call(tool, {"a": "x"})
-                    assert f"{subject} {why}" in str(result)
-                    assert f"{subject} {why}" in result._repr_mimebundle_()["text/html"]
-                    assert repr(result).endswith(f"; {subject} {why}>")
+                    assert remark in str(result)
+                    assert remark in result._repr_mimebundle_()["text/html"]
+                    assert repr(result).endswith(f"; {remark}>")
                 content, artifact = await call(connection, tool, {"a": "x"}, decision=Decision.approve())
                 message = ToolMessage(content, tool_call_id="1", name=f"s__{tool}", artifact=artifact)
                 card = told(planned("1", tool, server="s"), ended("1", message))
-                assert f"{subject} {why}" in " ".join(str(card).split())
-                assert f"{subject} {why}" in card._repr_mimebundle_()["text/html"]
+                assert remark in " ".join(str(card).split())
+                assert remark in card._repr_mimebundle_()["text/html"]
         plain = await connection.call("plain", {"a": "x"})
     finally:
         await own.close()
     assert (plain.unchecked, "checked" in f"{plain}{plain!r}") == ("", False)
 
 
-def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:
-    tree = {
-        **of({"$ref": "#/$defs/T"}),
-        "$defs": {"T": {"type": "object", "properties": {"n": {"type": "integer"}, "t": {"$ref": "#/$defs/T"}}}},
-    }
+def test_ordinary_schemas_refuse_as_ever() -> None:
+    tree = {**of({"$ref": "#/$defs/T"}), "$defs": {"T": {"type": "object", "properties": {}}}}
+    tree["$defs"]["T"]["properties"] = {"n": INTEGER, "t": {"$ref": "#/$defs/T"}}
     deep: Any = {"n": "x"}
     for _ in range(50):
         deep = {"n": 1, "t": deep}
     with pytest.raises(ArgumentsError, match="expected integer, got 'x'"):
         check_arguments({"a": deep}, tree)
     rows = {"rows": [{"n": number} for number in range(20_000)] + [{"n": "x"}]}
-    table = {"properties": {"rows": {"items": {"not": {"required": ["m"]}, "properties": {"n": {"type": "integer"}}}}}}
+    table = {"properties": {"rows": {"items": {"not": {"required": ["m"]}, "properties": {"n": INTEGER}}}}}
     with pytest.raises(ArgumentsError, match=r"rows\[20000\]\.n: expected integer, got 'x'"):
         check_arguments(rows, table)
     with pytest.raises(ValueError, match=r"^a: expected one of 1, 2, got 3$"):
@@ -313,14 +282,3 @@ def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:
     with pytest.raises(ValueError, match="no duplicates"):
         check_answer({"a": [{"n": 1}, {"n": 1.0}]}, of({"uniqueItems": True}))
     check_answer({"a": [1, True]}, of({"uniqueItems": True}))
-
-
-def test_unencodable_file_is_written_or_a_readable_error(tmp_path: Path) -> None:
-    write_text(tmp_path / "page.md", "Zo\u00eb \ud83d")
-    assert (tmp_path / "page.md").read_bytes() == b"Zo\xc3\xab \\ud83d"
-    with pytest.raises(ConfigError, match="cannot be written: embedded null byte"):
-        write_text(tmp_path / "a\0b", "x")
-
-
-def _tool(schema: dict[str, Any]) -> Tool:
-    return Tool(name="t", input_schema=schema)
