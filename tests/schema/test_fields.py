@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import doctest
+import importlib
 import inspect
+import pkgutil
 from typing import Any
 
 import pytest
@@ -252,3 +255,8 @@ def test_references_that_double_with_every_step_end(keyword: str) -> None:
     assert doubled is not None
     assert doubled.type_text
     assert native_check({"type": "object", **schema})({"a": "x"}) is False
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(s.__path__)])
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"mcp_magic.schema.{name}")).failed == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import Any
 
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -20,83 +19,64 @@ from mcp_magic.server.stubs import short_stubs, stubs
 from mcp_magic.ui.form import Form
 from tests.support.defined_server import command
 from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
+from tests.support.raising import said
 from tests.support.real_schemas import REAL
 
-
-def renamed(arguments: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    given = {own: name for name, own in names.items()}
-    return {given.get(name, name): value for name, value in arguments.items()}
+REFUSES = {name: real for name, real in REAL.items() if real.refuses is not None}
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_what_the_server_takes_is_sent_as_it_is(name: str) -> None:
-    real = REAL[name]
-    assert s.prepare_arguments(real.takes, real.schema) == (real.takes, {})
-    assert check_answer(real.takes, real.schema) == ""
+def test_what_a_server_takes_is_sent_and_written_as_it_is(name: str) -> None:
+    schema, takes, _ = REAL[name]
+    assert s.prepare_arguments(takes, schema) == (takes, {})
+    assert check_answer(takes, schema) == ""
+    assert not s.call_line("t", takes, schema=schema).startswith("#")
+    signature = s.make_signature(schema)
+    signature.bind(**takes)
+    assert s.bind_arguments(signature, schema, (), takes) == takes
+    assert s.make_docstring("t", None, None, schema)
+    tool = Tool(name="t", input_schema=schema, output_schema=schema)
+    ast.parse(stubs("server", [tool]))
+    [short] = short_stubs([tool])
+    ast.parse(short.code)
+    example = s.valid_example(schema)
+    if example is not None:
+        s.check_arguments(example, schema)
 
 
-@pytest.mark.parametrize("name", [name for name, real in REAL.items() if real.refuses is not None])
+@pytest.mark.parametrize("name", REFUSES)
 @pytest.mark.parametrize("engine", ["jsonschema_rs", "jsonschema"])
 def test_what_it_refuses_is_told_by_its_cause(name: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, _, refuses = REFUSES[name]
+    assert refuses is not None
     if engine == "jsonschema":  # as in a browser: importing it is an ImportError; then no pattern is checked
         monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    real = REAL[name]
-    if engine == "jsonschema" and "attern" in str(real.schema):
-        return
-    with pytest.raises(ArgumentsError) as caught:
-        s.prepare_arguments(real.refuses or {}, dict(real.schema))
-    assert str(caught.value) == real.message
+    if engine == "jsonschema_rs" or "attern" not in str(schema):
+        assert said(ArgumentsError, s.prepare_arguments, refuses[0], dict(schema)) == refuses[1]
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_the_form_shows_and_returns_the_arguments(name: str) -> None:
-    real = REAL[name]
-    form = Form(real.schema)
-    form.set_arguments(real.takes)
-    assert (form.arguments, form.problems) == (real.takes, [])
-    if real.refuses is not None:
-        form.set_arguments(real.refuses)
-        assert real.message in form.problems
+    schema, takes, refuses = REAL[name]
+    form = Form(schema)
+    form.set_arguments(takes)
+    assert (form.arguments, form.problems) == (takes, [])
+    if refuses is not None:
+        form.set_arguments(refuses[0])
+        assert refuses[1] in form.problems
     form.close()
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_line_reads_back(name: str) -> None:
-    real = REAL[name]
-    line = s.call_line("t", real.takes, schema=real.schema)
-    assert not line.startswith("#")
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_signature_and_stub_take_the_arguments(name: str) -> None:
-    real = REAL[name]
-    signature = s.make_signature(real.schema)
-    signature.bind(**real.takes)
-    assert s.bind_arguments(signature, real.schema, (), real.takes) == real.takes
-    assert s.make_docstring("t", None, None, real.schema)
-    tool = Tool(name="t", input_schema=real.schema, output_schema=real.schema)
-    ast.parse(stubs("server", [tool]))
-    [short] = short_stubs([tool])
-    ast.parse(short.code)
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_an_example_is_valid_or_not_given(name: str) -> None:
-    real = REAL[name]
-    example = s.valid_example(real.schema)
-    if example is not None:
-        s.check_arguments(example, real.schema)
-
-
-@pytest.mark.parametrize("name", REAL)
 def test_providers_take_the_schema_and_the_arguments_fit_it(name: str) -> None:
-    real = REAL[name]
-    function = function_of("s__t", Tool(name="t", input_schema=real.schema))
-    given = renamed(real.takes, function.renamed)
+    schema, takes, _ = REAL[name]
+    function = function_of("s__t", Tool(name="t", input_schema=schema))
+    renamed = {own: name for name, own in function.renamed.items()}
+    sent = {renamed.get(name, name): value for name, value in takes.items()}
     assert openai_refuses([function.bound]) == ""
     assert anthropic_refuses(to_anthropic([function.bound])) == ""
-    assert check_answer(given, function.bound["function"]["parameters"]) == ""
-    assert own_arguments(given, function.renamed) == real.takes
+    assert check_answer(sent, function.bound["function"]["parameters"]) == ""
+    assert own_arguments(sent, function.renamed) == takes
 
 
 async def test_all_are_listed_called_and_given_to_langchain() -> None:
@@ -104,10 +84,10 @@ async def test_all_are_listed_called_and_given_to_langchain() -> None:
     host.consent.policy = "auto"
     tools = {f"t{number}": real for number, real in enumerate(REAL.values())}
     definitions = [{"name": name, "inputSchema": {**real.schema, "type": "object"}} for name, real in tools.items()]
-    await host.connect(command(*definitions), name="real")
-    listed = await host["real"].listing("tools")
-    results = [(await host["real"].call(tool.name, tools[tool.name].takes)).data for tool in listed]
-    made = langchain_tools(host["real"])
+    connection = await host.connect(command(*definitions), name="real")
+    listing = await connection.listing("tools")
+    results = [(await connection.call(tool.name, tools[tool.name].takes)).data for tool in listing]
+    made = langchain_tools(connection)
     functions = [convert_to_openai_tool(tool) for tool in made]
     answers = [await tool.ainvoke(tools[tool.metadata["tool"]].takes) for tool in made if tool.metadata]
     await host.close()
