@@ -50,9 +50,7 @@ async def test_resources_of_a_server_are_shown_by_their_type(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "columns"),
     [
-        pytest.param(
-            "year;2020;2021\nOslo;1,5;2\n", {"year": ["Oslo"], "2020": ["1,5"], "2021": [2]}, id="years"
-        ),
+        pytest.param("year;2020;2021\nOslo;1,5;2\n", {"year": ["Oslo"], "2020": ["1,5"], "2021": [2]}, id="years"),
         pytest.param("a,b\n1\n2,3\n", {"a": [1, 2], "b": [None, 3]}, id="ragged"),
         pytest.param('a,b\n"x; ""y""\nz",1\n', {"a": ['x; "y"\nz'], "b": [1]}, id="quotes"),
         pytest.param("\ufeffname;n\nÅse;1\n", {"name": ["Åse"], "n": [1]}, id="mark"),
