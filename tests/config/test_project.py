@@ -127,91 +127,50 @@ def test_settings_and_empty_declarations_are_read(tmp_path: Path) -> None:
     assert parse(text, base=tmp_path).servers["math"].spec == StdioSpec(command="python", cwd=tmp_path)
 
 
-TRANSPORTS = "Valid: stdio, http (streamable-http), sse, ws (websocket)."
+TRANSPORTS = "unknown value 'htp'. Did you mean 'http'? Valid: stdio, http (streamable-http), sse, ws (websocket)."
 NO_NAME = "'my server' is not a server name: letters, digits, _ and -. Did you mean 'my_server'?"
 INPUT = (
     "${input:key} can only be filled in by an editor. "
     "Use ${env:KEY}, which both understand, and set it in the environment or in .env."
 )
+AT, RUN, AGENT = "[servers.a]\nurl = 'http://h'", "[servers.a]\ncommand = 'x'", "[agents.a]"
+RULE = "[[consent]]\nallow = 'x'"
 MISTAKES = {
-    "section": ("[serverz.a]\nurl = 'http://h'", "1: serverz: unknown key. Did you mean 'servers'?"),
-    "no section": ("[tools]", "1: tools: unknown key. Valid: servers, consent, agents, settings."),
-    "key": ("\n[servers.a]\n# url\nurll = 'http://h'", "4: servers.a.urll: unknown key. Did you mean 'url'?"),
-    "inline": (
-        "[servers]\na = { url = 'http://h', trusted = true }",
-        "2: servers.a.trusted: unknown key. Did you mean 'trust'?",
-    ),
-    "dotted": (
-        "servers.a.url = 'http://h'\nservers.a.timeot = 1",
-        "2: servers.a.timeot: unknown key. Did you mean 'timeout'?",
-    ),
-    "nested": (
-        "[servers.x]\nurl = 'https://h'\n[servers.x.auth]\nscope = ['a']",
-        "4: servers.x.auth.scope: unknown key. Did you mean 'scopes'?",
-    ),
-    "headers": (
-        "[servers.a]\ncommand = 'x'\nheaders = { A = 'b' }",
-        "3: servers.a.headers: is for servers with a url, not a command.",
-    ),
-    "args": (
-        "[servers.a]\nurl = 'http://h'\nargs = []",
-        "3: servers.a.args: is for servers with a command, not a url.",
-    ),
-    "neither": ("[servers.a]\ntrust = true", "1: servers.a: needs a command (stdio) or a url."),
-    "transport": (
-        "[servers.a]\nurl = 'http://h'\ntransport = 'htp'",
-        f"3: servers.a.transport: unknown value 'htp'. Did you mean 'http'? {TRANSPORTS}",
-    ),
-    "argument": (
-        "[servers.a]\ncommand = 'x'\nargs = [\n  'a',\n  [],\n]",
-        "3: servers.a.args.1: expected text, got a list.",
-    ),
-    "servers": ("servers = 3", "1: servers: expected a table, got a number."),
-    "server": ("[servers]\na = 3", "2: servers.a: expected a table, got a number."),
-    "name": ("[servers.'my server']\nurl = 'http://h'", f"1: servers.my server: {NO_NAME}"),
-    "input": ("[servers.a]\nurl = '${input:key}'", f"1: servers.a: {INPUT}"),
-    "rules": ("[consent]\nallow = 'x'", "1: consent: expected [[consent]] rules, got a table."),
-    "two decisions": (
-        "[[consent]]\nallow = 'x'\n[[consent]]\nallow = 'x'\ndeny = 'y'",
-        "3: consent.1: needs exactly one of allow, deny, ask; it has allow and deny.",
-    ),
-    "no decision": (
-        "[[consent]]\nreason = 'x'",
-        "1: consent.0: needs exactly one of allow, deny, ask; it has none.",
-    ),
-    "pattern": (
-        "[[consent]]\nallow = 3",
-        '2: consent.0.allow: expected a tool or pattern, for example "weather:*", got 3.',
-    ),
-    "rule": (
-        "[[consent]]\nallow = 'x'\n[[consent]]\nalow = 'x'",
-        "4: consent.1.alow: unknown key. Did you mean 'allow'?",
-    ),
-    "agent": ("[agents.a]\nsystem_prompt = 'x'", "2: agents.a.system_prompt: unknown key. Did you mean 'system'?"),
-    "approve": (
-        "[agents.a]\napprove = 'always'",
-        "2: agents.a.approve: expected one of ask, plan, auto, readonly, deny, got 'always'.",
-    ),
-    "turns": ("[agents.a]\nmax_turns = true", "2: agents.a.max_turns: expected an integer above 0, got true."),
-    "agent's": ("[agents.a]\nservers = 'x'", "2: agents.a.servers: expected a list of text, got 'x'."),
-    "setting": (
-        "[settings]\ndisplay_row = 1",
-        "2: settings.display_row: unknown setting. Did you mean 'display_rows'?",
-    ),
-    "type": (
-        "[settings]\napproval = 'ask'\ndisplay_rows = 'x'",
-        "3: settings.display_rows: expected an integer, got 'x'.",
-    ),
-    "no integer": ("[settings]\ndisplay_rows = true", "2: settings.display_rows: expected an integer, got true."),
-    "syntax": ("[a]\nb = \n", "2:5: not TOML: Invalid value"),
-    "end": ("a = '''\nb", "2:2: not TOML: Expected \"'''\""),
+    "1: serverz: unknown key. Did you mean 'servers'?": "[serverz.a]\nurl = 'http://h'",
+    "1: tools: unknown key. Valid: servers, consent, agents, settings.": "[tools]",
+    "4: servers.a.urll: unknown key. Did you mean 'url'?": "\n[servers.a]\n# url\nurll = 'http://h'",
+    "2: servers.a.trusted: unknown key. Did you mean 'trust'?": "[servers]\na = { url = 'http://h', trusted = true }",
+    "2: servers.a.timeot: unknown key. Did you mean 'timeout'?": "servers.a.url = 'http://h'\nservers.a.timeot = 1",
+    "4: servers.a.auth.scope: unknown key. Did you mean 'scopes'?": AT + "\n[servers.a.auth]\nscope = 3",
+    "3: servers.a.headers: is for servers with a url, not a command.": RUN + "\nheaders = {}",
+    "3: servers.a.args: is for servers with a command, not a url.": "[servers.a]\nurl = 'http://h'\nargs = []",
+    "1: servers.a: needs a command (stdio) or a url.": "[servers.a]\ntrust = true",
+    f"3: servers.a.transport: {TRANSPORTS}": f"{AT}\ntransport = 'htp'",
+    "3: servers.a.args.1: expected text, got a list.": "[servers.a]\ncommand = 'x'\nargs = [\n  'a',\n  [],\n]",
+    "1: servers: expected a table, got a number.": "servers = 3",
+    "2: servers.a: expected a table, got a number.": "[servers]\na = 3",
+    f"1: servers.my server: {NO_NAME}": "[servers.'my server']\nurl = 'http://h'",
+    f"1: servers.a: {INPUT}": "[servers.a]\nurl = '${input:key}'",
+    "1: consent: expected [[consent]] rules, got a table.": "[consent]\nallow = 'x'",
+    "3: consent.1: needs exactly one of allow, deny, ask; it has allow and deny.": f"{RULE}\n{RULE}\ndeny = 'y'",
+    "1: consent.0: needs exactly one of allow, deny, ask; it has none.": "[[consent]]\nreason = 'x'",
+    '2: consent.0.allow: expected a tool or pattern, for example "weather:*", got 3.': "[[consent]]\nallow = 3",
+    "4: consent.1.alow: unknown key. Did you mean 'allow'?": "[[consent]]\nallow = 'x'\n[[consent]]\nalow = 'x'",
+    "2: agents.a.system_prompt: unknown key. Did you mean 'system'?": "[agents.a]\nsystem_prompt = 'x'",
+    "2: agents.a.approve: expected one of ask, plan, auto, readonly, deny, got 'no'.": AGENT + "\napprove = 'no'",
+    "2: agents.a.max_turns: expected an integer above 0, got true.": "[agents.a]\nmax_turns = true",
+    "2: agents.a.servers: expected a list of text, got 'x'.": "[agents.a]\nservers = 'x'",
+    "2: settings.display_row: unknown setting. Did you mean 'display_rows'?": "[settings]\ndisplay_row = 1",
+    "3: settings.display_rows: expected an integer, got 'x'.": "[settings]\napproval = 'ask'\ndisplay_rows = 'x'",
+    "2: settings.display_rows: expected an integer, got true.": "[settings]\ndisplay_rows = true",
+    "2:5: not TOML: Invalid value": "[a]\nb = \n",
+    "2:2: not TOML: Expected \"'''\"": "a = '''\nb",
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_says_file_line_and_what_is_valid(name: str) -> None:
-    text, message = MISTAKES[name]
-    assert said(ConfigError, parse, text) == f"mcp_magic.toml:{message}"
+@pytest.mark.parametrize("message", MISTAKES, ids=lambda message: message.split(":")[1].strip())
+def test_a_mistake_says_file_line_and_what_is_valid(message: str) -> None:
+    assert said(ConfigError, parse, MISTAKES[message]) == f"mcp_magic.toml:{message}"
 
 
 def test_a_mistake_in_pyproject_has_its_line_there() -> None:
