@@ -15,7 +15,9 @@ import pytest
 from mcp_magic import ArgumentsError, Host
 from mcp_magic.map.cluster import map_partition
 from mcp_magic.map.rows import col
+from tests.environments import ROOT
 from tests.support import SUPPORT
+from tests.support.waiting import until
 
 distributed = pytest.importorskip("distributed")
 
@@ -56,9 +58,8 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client,
         await host.connect(counting(log), name="c")
         rows = [{"n": n} for n in range(800)]
         mapping = asyncio.create_task(host.map("c:count", rows, on=client, journal=tmp_path / "j"))
-        while not log.exists() or len(log.read_text().split()) < 100:
-            assert not mapping.done()
-            await asyncio.sleep(0.05)
+        await until(lambda: mapping.done() or (log.exists() and len(log.read_text().split()) >= 100))
+        assert not mapping.done()
         worker = (await asyncio.to_thread(client.run, os.getpid)).popitem()[1]
         os.kill(worker, signal.SIGKILL)
         run = await mapping
@@ -70,7 +71,8 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client,
 
 async def test_unstartable_worker_server_fails_and_rows_retry(client: Client, tmp_path: Path) -> None:
     program, log = tmp_path / "counting_server.py", tmp_path / "log"
-    text = (SUPPORT / "counting_server.py").read_text()
+    text = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+    text += (SUPPORT / "counting_server.py").read_text().replace("from __future__ import annotations\n", "")
     program.write_text(text)
     rows = [{"n": n} for n in range(30)]
     async with Host() as host:
@@ -106,6 +108,6 @@ async def test_a_server_of_this_kernel_is_refused(client: Client, host: Host, ca
 def test_a_partition_is_a_function_of_a_dataframe_to_a_dataframe(tmp_path: Path) -> None:
     frame = pd.DataFrame({"n": [1, 2], "x": [3, 4]}, index=["a", "b"])
     for _ in range(2):  # the second time over the same session
-        found = map_partition(counting(tmp_path / "log"), "count", frame, {"n": col("x")})
-        assert found["result"].tolist() == [6, 8]
-        assert list(found.index) == ["a", "b"]
+        mapped = map_partition(counting(tmp_path / "log"), "count", frame, {"n": col("x")})
+        assert mapped["result"].tolist() == [6, 8]
+        assert list(mapped.index) == ["a", "b"]

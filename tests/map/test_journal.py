@@ -1,8 +1,9 @@
-"""The journal: nothing is called twice, nothing that came back is lost, also when the process is killed."""
+"""The journal: nothing is called twice, nothing that came back is lost, and no file of a stranger is believed."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import resource
@@ -14,10 +15,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from mcp.server import MCPServer
+from mcp_types import ToolAnnotations
 
 from mcp_magic import ConfigError, Host
 from mcp_magic.map.journal import Journal
+from tests.support.mapped import offer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,46 +54,35 @@ async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path: Path) -> None
         run = await host.map("c:count", ({"n": n} for n in range(ROWS)), journal=journal)
     called = Counter(log.read_text().split())
     assert max(called.values()) == 1
-    stats = run.stats
-    assert stats["done"] + stats["unknown"] == ROWS
-    assert stats["unknown"] <= 8 * kills
-    assert set(called) >= {str(item.row["n"]) for item in run.items if item.state == "done"}
-    assert [item.result.data for item in run.items if item.result] == [
-        2 * item.row["n"] for item in run.items if item.state == "done"
-    ]
+    assert run.stats["done"] + run.stats["unknown"] == ROWS
+    assert run.stats["unknown"] <= 8 * kills
+    done = [item for item in run.items if item.state == "done"]
+    assert set(called) >= {str(item.row["n"]) for item in done}
+    assert [item.result.data for item in run.items if item.result] == [2 * item.row["n"] for item in done]
 
 
-async def test_repeated_map_takes_all_answers_from_journal(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_a_repeated_map_takes_its_answers_from_the_journal(
+    host: Host, calls: Counter[str], tmp_path: Path
+) -> None:
     rows = [{"a": 1}, {"a": 1}, {"a": 2}]
     first = await host.map("s:add", rows, journal=tmp_path / "j")
     again = await host.map("s:add", rows, journal=tmp_path / "j")
     assert calls["add"] == 3  # equal rows are calls of their own
     assert again.df["result"].tolist() == first.df["result"].tolist() == [11, 11, 12]
     assert [again.stats[key] for key in ("resumed", "calls")] == [3, 0]
-
-
-async def test_failed_rows_are_called_again(host: Host, calls: Counter[str], tmp_path: Path) -> None:
-    rows = [{"city": "Oslo"}, {"city": "Atlantis"}]
-    await host.map("s:weather", rows, journal=tmp_path / "j")
-    await host.map("s:weather", rows, journal=tmp_path / "j")
+    other = await host.map("s:days", [{"n": 1}], journal=tmp_path / "j")
+    assert other.note == "passed by name: n; the journal has 3 answers of other tools; they are not used"
+    for _ in range(2):  # what failed is called again
+        await host.map("s:weather", [{"city": "Oslo"}, {"city": "Atlantis"}], journal=tmp_path / "k")
     assert calls["weather"] == 3
 
 
-async def test_answers_of_other_tools_are_unused_and_noted(host: Host, calls: Counter[str], tmp_path: Path) -> None:
-    await host.map("s:add", [{"a": 1}], journal=tmp_path / "j")
-    other = await host.map("s:days", [{"n": 1}], journal=tmp_path / "j")
-    assert other.note == "passed by name: n; the journal has 1 answer of other tools; they are not used"
-
-
 async def test_changed_definition_outdates_old_answers(host: Host, tmp_path: Path) -> None:
+    async def twice(n: int) -> int:
+        return 2 * n
+
     for text in ("Doubles.", "Doubles, or not."):
-        server = MCPServer("s")
-
-        @server.tool(description=text)
-        async def twice(n: int) -> int:
-            return 2 * n
-
-        await host.connect(server, name="s")
+        await offer(host, twice, description=text)
         run = await host.map("s:twice", [{"n": 1}], journal=tmp_path / "j")
         await host.disconnect("s")
         assert [run.stats[key] for key in ("resumed", "calls")] == [0, 1]
@@ -99,16 +90,15 @@ async def test_changed_definition_outdates_old_answers(host: Host, tmp_path: Pat
 
 
 async def test_retry_calls_failed_row_and_borrows_no_equal_answer(host: Host, tmp_path: Path) -> None:
-    server, calls = MCPServer("s"), list[int]()
+    calls = list[int]()
 
-    @server.tool()
     async def book(n: int) -> int:
         calls.append(n)
         if len(calls) == 2:
             raise ValueError("sold out")
         return len(calls)
 
-    await host.connect(server, name="s")
+    await offer(host, book)
     run = await host.map("s:book", [{"n": 1}] * 3, journal=tmp_path / "j", concurrency=1)
     assert run.df["error"].notna().tolist() == [False, True, False]
     await run.retry()
@@ -118,9 +108,7 @@ async def test_retry_calls_failed_row_and_borrows_no_equal_answer(host: Host, tm
     assert len(calls) == 4
 
 
-async def test_without_keep_the_answers_are_in_the_journal_only(
-    host: Host, calls: Counter[str], tmp_path: Path
-) -> None:
+async def test_without_keep_answers_are_in_the_journal_only(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     run = await host.map("s:add", ({"a": n} for n in range(50)), journal=tmp_path / "j", keep=False)
     assert run.stats["done"] == 50
     assert run.items == []
@@ -129,61 +117,29 @@ async def test_without_keep_the_answers_are_in_the_journal_only(
     assert calls["add"] == 50
 
 
-def make_text(path: Path) -> None:
-    path.write_text("this is no database " * 100)
+async def test_retried_rows_of_a_generator_count_once(host: Host, tmp_path: Path) -> None:
+    called: list[int] = []
 
+    def work(n: int) -> int:
+        called.append(n)
+        if n % 5 == 0:
+            raise ValueError("five")
+        return n
 
-def make_stranger(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("CREATE TABLE x (y)")
-
-
-def make_folder(path: Path) -> None:
-    path.mkdir()
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (make_text, "is not a journal of %mcp map: choose another file; nothing was called"),
-        (make_stranger, "it is a database of another program"),
-        (make_folder, "cannot be written; nothing was called"),
-    ],
-)
-async def test_non_journal_file_is_refused_before_sending(
-    host: Host, calls: Counter[str], tmp_path: Path, make: object, text: str
-) -> None:
-    make(tmp_path / "j")  # type: ignore[operator]
-    with pytest.raises(ConfigError) as raised:
-        await host.map("s:add", [{"a": 1}], journal=tmp_path / "j")
-    assert text in str(raised.value)
-    assert not calls
-
-
-async def test_a_journal_with_a_nul_in_its_path_is_refused(host: Host, calls: Counter[str], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="embedded null byte; nothing was called"):
-        await host.map("s:add", [{"a": 1}], journal=tmp_path / "j\0x")
-    assert not calls
-
-
-async def test_two_maps_do_not_share_a_journal(host: Host, calls: Counter[str], tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j")
-    try:
-        with pytest.raises(ConfigError, match="is in use by another map"):
-            await host.map("s:add", [{"a": 1}], journal=tmp_path / "j")
-    finally:
-        journal.close()
-    assert not calls
+    await offer(host, work)
+    run = await host.map("s:work", ({"n": n} for n in range(10)), journal=tmp_path / "j", keep=False)
+    for _ in range(2):
+        await run.retry()
+    assert [called.count(n) for n in (0, 5, 1)] == [3, 3, 1]
+    assert [run.stats[state] for state in ("rows", "done", "failed", "waiting")] == [10, 8, 2, 0]
+    assert len(run.failed) == 2
 
 
 async def test_full_disk_ends_map_and_keeps_answers(host: Host, tmp_path: Path) -> None:
-    server = MCPServer("s")
-
-    @server.tool()
     async def text(n: int) -> str:
         return "x" * 100_000
 
-    await host.connect(server, name="s")
+    await offer(host, text)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
     try:
@@ -193,3 +149,113 @@ async def test_full_disk_ends_map_and_keeps_answers(host: Host, tmp_path: Path) 
     assert 0 < run.stats["done"] < 30
     assert run.problem.startswith(f"the journal {tmp_path / 'j'}: ")
     assert all(item.result for item in run.items if item.state == "done")
+
+
+async def test_a_file_that_is_no_journal_is_refused_before_sending(
+    host: Host, calls: Counter[str], tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("this is no database " * 100)
+    change(tmp_path / "stranger", "CREATE TABLE x (y)")
+    (tmp_path / "folder").mkdir()
+    with closing(Journal(tmp_path / "used")):
+        for name, words in {
+            "text": "is not a journal of %mcp map: choose another file; nothing was called",
+            "stranger": "it is a database of another program",
+            "folder": "cannot be written; nothing was called",
+            "j\0x": "embedded null byte; nothing was called",
+            "used": "is in use by another map",
+        }.items():
+            with pytest.raises(ConfigError) as raised:
+                await host.map("s:add", [{"a": 1}], journal=tmp_path / name)
+            assert words in str(raised.value)
+    assert not calls
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+VIEW = f"CREATE VIEW calls AS {ENDLESS} SELECT x AS tool, x AS key, 0 AS number, '' AS answer FROM n"
+TOOLS = "CREATE TABLE tools (id INTEGER PRIMARY KEY, server TEXT, tool TEXT, definition TEXT);"
+COLUMNS = "tool INTEGER, key BLOB, number INTEGER, answer TEXT"
+MARKS = "PRAGMA application_id = 0x6D63706D; PRAGMA user_version = 1;"
+SCHEMAS = {
+    "endless view": TOOLS + VIEW,
+    "endless tools": f"CREATE VIEW tools AS {ENDLESS} SELECT x AS id, '' AS server FROM n",
+    "trigger": f"{TOOLS} CREATE TABLE calls ({COLUMNS}, PRIMARY KEY (tool, key, number)) WITHOUT ROWID; "
+    "CREATE TRIGGER t AFTER INSERT ON calls BEGIN DELETE FROM calls; END",
+    "computed column": f"{TOOLS} CREATE TABLE calls ({COLUMNS}, more AS (zeroblob(60000000)))",
+    "check": f"{TOOLS} CREATE TABLE calls ({COLUMNS} CHECK (length(hex(zeroblob(30000000))) > 1))",
+    "virtual table": f"{TOOLS} CREATE VIRTUAL TABLE calls USING fts5(tool, key, number, answer)",
+}
+ANSWERS: dict[str, object] = {
+    "no JSON": "{",
+    "no pair": "[1]",
+    "number": "5",
+    "no seconds": '["a", {"content": []}]',
+    "no result": '[1.0, {"content": 5}]',
+    "deep": "[" * 100_000,
+    "bytes": b"[1.0, {}]",
+}
+
+
+@pytest.fixture
+async def doubling(host: Host) -> Host:
+    def double(n: int) -> int:
+        return 2 * n
+
+    await offer(host, double, annotations=ToolAnnotations(read_only_hint=True))
+    return host
+
+
+def change(file: Path, script: str, *values: object) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(script, values) if values else connection.executescript(script)
+        connection.commit()
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+async def test_a_journal_with_other_things_is_refused(doubling: Host, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "journal.sqlite"
+    change(file, MARKS + SCHEMAS[kind])
+    async with asyncio.timeout(30):
+        with pytest.raises(ConfigError) as caught:
+            await doubling.map("s:double", [{"n": 1}], journal=file)
+    assert str(caught.value) == (
+        f"the journal {file}: it has more or other things than the tables of a journal; choose another file; "
+        "nothing was called"
+    )
+
+
+async def test_a_wrong_answer_names_its_row(doubling: Host, tmp_path: Path) -> None:
+    file, rows = tmp_path / "journal.sqlite", [{"n": 1}]
+    await doubling.map("s:double", rows, journal=file)
+    for kind, answer in ANSWERS.items():
+        change(file, "UPDATE calls SET answer = ?", answer)
+        run = await doubling.map("s:double", rows, journal=file)
+        problem = "bytes, not text" if kind == "bytes" else "not one of a tool"
+        assert run.problem == f"the journal {file}: an answer is {problem} (row 0); choose another file with --journal"
+    change(file, "UPDATE calls SET answer = CAST(zeroblob(?) AS TEXT)", 70_000_000)
+    run = await doubling.map("s:double", rows, journal=file)
+    assert "a value has more than 64,000,000 bytes (row 0)" in run.problem
+    text = "x" * 2_000_000
+    change(file, "UPDATE calls SET answer = ?", json.dumps([1.0, {"content": [{"type": "text", "text": text}]}]))
+    run = await doubling.map("s:double", rows, journal=file)
+    assert run.items[0].result is not None
+    assert run.items[0].result.text == text
+
+
+async def test_pages_in_a_circle_are_refused(doubling: Host, tmp_path: Path) -> None:
+    file = tmp_path / "journal.sqlite"
+    change(file, f"PRAGMA page_size = 512; {MARKS}{TOOLS}")
+    change(file, f"{ENDLESS} INSERT INTO tools SELECT x, hex(zeroblob(100)), '', ? FROM n LIMIT 2000", "")
+    with closing(sqlite3.connect(file)) as connection:
+        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'tools'")
+    data = bytearray(file.read_bytes())
+    start = (root - 1) * 512
+    assert data[start] == 5  # an inner page: all that is under it becomes the page itself
+    for number in range(int.from_bytes(data[start + 3 : start + 5])):
+        cell = start + int.from_bytes(data[start + 12 + 2 * number : start + 14 + 2 * number])
+        data[cell : cell + 4] = root.to_bytes(4)
+    data[start + 8 : start + 12] = root.to_bytes(4)
+    file.write_bytes(data)
+    async with asyncio.timeout(30):
+        with pytest.raises(ConfigError, match="it is damaged; choose another file"):
+            await doubling.map("s:double", [{"n": 1}], journal=file)

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.map.pace import Pace
+from mcp_magic import ArgumentsError
+from mcp_magic.map.pace import Pace, read_rate
+from tests.support.clocks import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
 LATENCY = 0.02
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer instead of waiting for it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        outer = self
-
-        class Jump(selectors.SelectSelector):
-            def select(self, timeout: float | None = None) -> list[Any]:
-                outer.now += timeout or 0.0
-                return []
-
-        super().__init__(Jump())
-
-    def time(self) -> float:
-        return self.now
-
-
-def in_virtual_time(work: Coroutine[Any, Any, Any]) -> Any:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(work)
 
 
 def window(rate: int) -> Callable[[float], bool]:
@@ -54,12 +32,12 @@ def window(rate: int) -> Callable[[float], bool]:
     return takes
 
 
-def sliding(rate: int) -> Callable[[float], bool]:
+def sliding(rate: int, seconds: float = 1.0) -> Callable[[float], bool]:
     """So many calls in any second."""
     taken: deque[float] = deque(maxlen=rate)
 
     def takes(now: float) -> bool:
-        if len(taken) == rate and now - taken[0] < 1:
+        if len(taken) == rate and now - taken[0] < seconds:
             return False
         taken.append(now)
         return True
@@ -108,7 +86,7 @@ async def called(
 @pytest.mark.parametrize("wait", [1.0, None], ids=["Retry-After", "silent"])
 @pytest.mark.parametrize("kind", [window, sliding, bucket])
 @pytest.mark.parametrize(("rows", "goal"), [(1_000, 12.5), (10_000, 107.0)])
-def test_a_limit_of_100_a_second_is_found_and_nearly_used_up(
+def test_a_limit_of_100_a_second_is_nearly_used_up(
     kind: Callable[[int], Callable[[float], bool]], wait: float | None, rows: int, goal: float
 ) -> None:
     seconds, refusals = in_virtual_time(called(Pace(), rows, kind(100), wait))
@@ -117,31 +95,26 @@ def test_a_limit_of_100_a_second_is_found_and_nearly_used_up(
 
 
 @pytest.mark.parametrize("limit", [2, 20, 700])
-def test_other_limits_are_found_too(limit: int) -> None:
+def test_other_limits_are_nearly_used_up(limit: int) -> None:
     seconds, refusals = in_virtual_time(called(Pace(), 30 * limit, window(limit), 1.0))
     assert seconds <= 45
     assert len(refusals) <= 30 + 2 * limit
 
 
 def test_a_limit_of_a_minute_costs_few_refusals() -> None:
-    def takes(now: float, taken: deque[float] = deque(maxlen=100)) -> bool:  # noqa: B006
-        if len(taken) == 100 and now - taken[0] < 60:
-            return False
-        taken.append(now)
-        return True
-
-    seconds, refusals = in_virtual_time(called(Pace(), 400, takes, None))
+    seconds, refusals = in_virtual_time(called(Pace(), 400, sliding(100, 60.0), None))
     assert seconds <= 300
     assert len(refusals) <= 60
 
 
-def test_pace_recovers_soon_after_a_busy_moment() -> None:
-    def takes(now: float) -> bool:
-        return not 1002 < now < 1002.1
-
-    seconds, _ = in_virtual_time(called(Pace(), 20_000, takes, None))
+def test_pace_recovers_soon_after_a_busy_moment_or_minute() -> None:
     without, _ = in_virtual_time(called(Pace(), 20_000, lambda _: True, None))
+    seconds, _ = in_virtual_time(called(Pace(), 20_000, lambda now: not 1002 < now < 1002.1, None))
     assert seconds <= without + 10
+    without, _ = in_virtual_time(called(Pace(), 5_000, lambda _: True, None))
+    seconds, refusals = in_virtual_time(called(Pace(), 5_000, lambda now: not 1003 < now < 1063, 2.0))
+    assert seconds <= 60 + without + 15
+    assert len(refusals) <= 3 * 64 + 31  # a row is sent a few times only
 
 
 def test_a_rate_is_kept_in_any_second() -> None:
@@ -169,8 +142,7 @@ def test_a_server_that_takes_nothing_is_given_up_after_minutes() -> None:
         assert 120 < in_virtual_time(run(wait)) < 240
 
 
-def test_pace_recovers_soon_after_a_refused_minute() -> None:
-    seconds, refusals = in_virtual_time(called(Pace(), 5_000, lambda now: not 1003 < now < 1063, 2.0))
-    without, _ = in_virtual_time(called(Pace(), 5_000, lambda _: True, None))
-    assert seconds <= 60 + without + 15
-    assert len(refusals) <= 3 * 64 + 31  # a row is sent a few times only
+@pytest.mark.parametrize("text", ["fast", "0/s", "10/day", "-1"])
+def test_a_rate_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentsError, match="write 10/s, 100/min or 1000/h"):
+        read_rate(text)

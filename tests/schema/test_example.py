@@ -1,3 +1,5 @@
+"""Arguments that show what a tool takes."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,6 +9,7 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from mcp_magic.schema import check_arguments, example_arguments
+from tests.support.schemas import INTEGER, NUMBER, TEXT, listed, of
 from tests.support.strategies import QUICK, called
 
 
@@ -20,75 +23,45 @@ def test_an_example_is_valid(case: tuple[dict[str, Any], dict[str, Any]]) -> Non
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        ({"type": "string"}, "text"),
-        ({"type": "string", "examples": ["Oslo"]}, "Oslo"),
-        ({"type": "string", "default": "Rome"}, "Rome"),
-        ({"enum": ["b", "a"]}, "b"),
-        ({"const": 7}, 7),
-        ({"type": "integer"}, 1),
-        ({"type": "integer", "minimum": 5}, 5),
-        ({"type": "integer", "exclusiveMinimum": 5}, 6),
-        ({"type": "integer", "maximum": -3}, -3),
-        ({"type": "integer", "minimum": 11, "multipleOf": 5}, 15),
-        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, 0.5),
-        ({"type": "number", "minimum": 0, "maximum": 1}, 1),
-        ({"type": "boolean"}, True),
-        ({"type": "null"}, None),
-        ({"type": "string", "format": "date"}, "2026-01-31"),
-        ({"type": "string", "minLength": 6}, "texttext"[:6]),
-        ({"type": "string", "maxLength": 2}, "te"),
-        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [1, 1]),
-        ({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}, [1, "text"]),
-        ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}, {"a": 1}),
-        ({"type": ["integer", "string"]}, 1),
-        ({"type": ["integer", "null"], "default": None}, 1),
-        ({}, "text"),
+        *((TEXT, "text"), ({**TEXT, "examples": ["Oslo"]}, "Oslo"), ({**TEXT, "default": "Rome"}, "Rome")),
+        *(({"enum": ["b", "a"]}, "b"), ({"const": 7}, 7), (INTEGER, 1), ({**INTEGER, "minimum": 5}, 5), ({}, "text")),
+        *(({**INTEGER, "exclusiveMinimum": 5}, 6), ({**INTEGER, "maximum": -3}, -3), ({"type": "boolean"}, True)),
+        *(({**INTEGER, "minimum": 11, "multipleOf": 5}, 15), ({**NUMBER, "minimum": 0, "maximum": 1}, 1)),
+        *(({**NUMBER, "exclusiveMinimum": 0, "exclusiveMaximum": 1}, 0.5), ({"type": "null"}, None)),
+        *(({**TEXT, "format": "date"}, "2026-01-31"), ({**TEXT, "minLength": 6}, "textte")),
+        *(({**TEXT, "maxLength": 2}, "te"), (listed(INTEGER, minItems=2), [1, 1])),
+        *(({"type": "array", "prefixItems": [INTEGER, TEXT]}, [1, "text"]), (of("a", a=INTEGER, b={}), {"a": 1})),
+        *(({"type": ["integer", "string"]}, 1), ({"type": ["integer", "null"], "default": None}, 1)),
     ],
 )
 def test_an_example_is_plausible(schema: dict[str, Any], value: Any) -> None:
-    whole = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
-    made = example_arguments(whole)
+    made = example_arguments(of("x", x=schema))
     assert made == {"x": value}
-    check_arguments(made, whole)
+    check_arguments(made, of("x", x=schema))
 
 
-def test_only_required_arguments_are_in_the_example() -> None:
-    assert example_arguments({"properties": {"a": {"type": "integer"}}}) == {}
+CIRCLE_OR_SQUARE = {
+    "oneOf": [of("kind", kind={"const": "circle"}, r=NUMBER), of("kind", kind={"const": "square"})],
+}
 
 
-def test_an_example_of_the_whole_is_taken() -> None:
-    schema = {"properties": {"a": {"type": "integer"}}, "required": ["a"], "examples": [{"b": 1}, {"a": 9}]}
-    assert example_arguments(schema) == {"a": 9}
-
-
-def test_of_alternatives_the_first_is_shown() -> None:
-    schema = {
-        "oneOf": [
-            {
-                "type": "object",
-                "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}},
-                "required": ["kind"],
-            },
-            {"type": "object", "properties": {"kind": {"const": "square"}}, "required": ["kind"]},
-        ]
-    }
-    assert example_arguments(schema) == {"kind": "circle"}
+@pytest.mark.parametrize(
+    ("schema", "made"),
+    [
+        pytest.param(of(a=INTEGER), {}, id="required"),
+        pytest.param({**of("a", a=INTEGER), "examples": [{"b": 1}, {"a": 9}]}, {"a": 9}, id="whole"),
+        pytest.param(CIRCLE_OR_SQUARE, {"kind": "circle"}, id="first"),
+        # not the name of the argument
+        pytest.param(of("text", "city", text=TEXT, city=TEXT), {"text": "hello", "city": "text"}, id="name"),
+        pytest.param(of("Text", "city", Text=TEXT, city=TEXT), {"Text": "hello", "city": "text"}, id="Name"),
+    ],
+)
+def test_an_example_has_what_is_required_or_shown(schema: dict[str, Any], made: dict[str, Any]) -> None:
+    assert example_arguments(schema) == made
 
 
 def test_an_example_runs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     run: list[str] = []
     monkeypatch.setattr("mcp_magic.schema.patterns._compiled", run.append)
-    schema = {"properties": {"a": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["a"]}
-
-    assert example_arguments(schema) == {"a": "text"}
+    assert example_arguments(of("a", a={**TEXT, "pattern": "^[A-Z]{3}$"})) == {"a": "text"}
     assert run == []
-
-
-@pytest.mark.parametrize("name", ["text", "Text"])
-def test_an_example_is_not_the_name_of_its_argument(name: str) -> None:
-    of = {
-        "type": "object",
-        "properties": {name: {"type": "string"}, "city": {"type": "string"}},
-        "required": [name, "city"],
-    }
-    assert example_arguments(of) == {name: "hello", "city": "text"}

@@ -1,23 +1,30 @@
+"""What a field of a schema is, and how it is said in words."""
+
 from __future__ import annotations
 
+import contextlib
+import doctest
+import importlib
+import inspect
+import pkgutil
 from typing import Any
 
 import pytest
+from hypothesis import given
 
+from mcp_magic import schema as s
+from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import MISSING, Field, root_field
+from mcp_magic.schema.validate import native_check
+from tests.support.schemas import INTEGER, NUMBER, TEXT, either, listed, of
+from tests.support.strategies import QUICK, anything_like_a_schema
 
+NULL, NODE = {"type": "null"}, {"$ref": "#/$defs/Node"}
+COLOR = {"title": "Color", "enum": ["red", "green"], "description": "A colour"}
 DEFS = {
     "$defs": {
-        "Color": {"title": "Color", "enum": ["red", "green"], "description": "A colour"},
-        "Node": {
-            "type": "object",
-            "properties": {
-                "value": {"type": "integer"},
-                "next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]},
-                "many": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
-            },
-            "required": ["value"],
-        },
+        "Color": COLOR,
+        "Node": of("value", value=INTEGER, next=either(NODE, NULL), many=listed(NODE)),
     },
     "definitions": {"Old": {"type": "string", "minLength": 2}},
 }
@@ -25,72 +32,69 @@ DEFS = {
 
 def field(schema: Any) -> Field:
     """The field of a property with this schema."""
-    found = root_field({"type": "object", "properties": {"x": schema}, **DEFS}).at("x")
-    assert found is not None
-    return found
+    made = root_field({**of(x=schema), **DEFS}).at("x")
+    assert made is not None
+    return made
 
 
-@pytest.mark.parametrize(
-    ("schema", "kind", "nullable", "text"),
-    [
-        ({"type": "string"}, "string", False, "string"),
-        ({"type": "string", "format": "date-time"}, "string", False, "string (date-time)"),
-        ({"type": "string", "contentEncoding": "base64"}, "string", False, "string (base64)"),
-        ({"type": "integer"}, "integer", False, "integer"),
-        ({"type": ["integer", "null"]}, "integer", True, "integer or null"),
-        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number", True, "number or null"),
-        ({"oneOf": [{"type": "null"}, {"type": "boolean"}]}, "boolean", True, "boolean or null"),
-        ({"type": "null"}, "null", True, "null"),
-        ({"const": None}, "null", True, "null"),
-        ({"const": 3}, "const", False, "3"),
-        ({"enum": ["a", "b"]}, "enum", False, "one of 'a', 'b'"),
-        ({"enum": ["a", None]}, "enum", True, "'a' or null"),
-        ({"type": ["string", "null"], "enum": ["a", None, "b"]}, "enum", True, "one of 'a', 'b' or null"),
-        ({"type": ["string", "null"], "enum": ["a", "b"]}, "enum", False, "one of 'a', 'b'"),
-        ({"enum": list(range(10))}, "enum", False, "one of 0, 1, 2, 3, 4, 5, 6, 7 and 2 more"),
-        ({"type": ["integer", "string"]}, "union", False, "integer or string"),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}, "union", True, None),
-        ({"type": "array"}, "array", False, "list"),
-        ({"type": "array", "items": {"type": "string"}}, "array", False, "list of string"),
-        ({"type": "array", "items": {"type": ["integer", "string"]}}, "array", False, "list of (integer or string)"),
-        ({"prefixItems": [{"type": "integer"}, {"type": "string"}]}, "array", False, "list (integer, string)"),
-        ({"type": "object"}, "object", False, "object"),
-        ({"properties": {"a": {}}}, "object", False, "object"),
-        ({"type": "object", "additionalProperties": {"type": "integer"}}, "object", False, "object of integer"),
-        ({}, "any", False, "any"),
-        (True, "any", False, "any"),
-        (False, "any", False, "any"),
-        ({"type": "spaceship"}, "any", False, "any"),
-        ({"$ref": "#/$defs/Color"}, "enum", False, "one of 'red', 'green'"),
-        ({"$ref": "#/definitions/Old"}, "string", False, "string"),
-        ({"anyOf": [{"$ref": "#/$defs/Color"}, {"type": "null"}]}, "enum", True, "one of 'red', 'green' or null"),
-        ({"$ref": "#/$defs/Nowhere"}, "any", False, "any"),
-        ({"$ref": "http://127.0.0.1:9/schema.json"}, "any", False, "any"),
-        ({"allOf": [{"type": "number"}, {"type": "integer"}]}, "integer", False, "integer"),
+KINDS: dict[str, list[tuple[Any, str]]] = {
+    "string": [
+        *((TEXT, "string"), ({**TEXT, "format": "date-time"}, "string (date-time)")),
+        *(({**TEXT, "contentEncoding": "base64"}, "string (base64)"), ({"$ref": "#/definitions/Old"}, "string")),
     ],
-)
-def test_a_schema_has_a_kind_and_is_said_in_a_few_words(
-    schema: Any, kind: str, nullable: bool, text: str | None
-) -> None:
-    found = field(schema)
-    assert (found.kind, found.nullable) == (kind, nullable)
-    assert text is None or found.type_text == text
+    "integer": [(INTEGER, "integer"), ({"allOf": [NUMBER, INTEGER]}, "integer")],
+    "integer, nullable": [({"type": ["integer", "null"]}, "integer or null")],
+    "number, nullable": [(either(NUMBER, NULL), "number or null")],
+    "boolean, nullable": [({"oneOf": [NULL, {"type": "boolean"}]}, "boolean or null")],
+    "null, nullable": [(NULL, "null"), ({"const": None}, "null")],
+    "const": [({"const": 3}, "3")],
+    "enum": [
+        *(({"enum": ["a", "b"]}, "one of 'a', 'b'"), ({"$ref": "#/$defs/Color"}, "one of 'red', 'green'")),
+        ({"type": ["string", "null"], "enum": ["a", "b"]}, "one of 'a', 'b'"),
+        ({"enum": list(range(10))}, "one of 0, 1, 2, 3, 4, 5, 6, 7 and 2 more"),
+    ],
+    "enum, nullable": [
+        ({"enum": ["a", None]}, "'a' or null"),
+        ({"type": ["string", "null"], "enum": ["a", None, "b"]}, "one of 'a', 'b' or null"),
+        (either({"$ref": "#/$defs/Color"}, NULL), "one of 'red', 'green' or null"),
+    ],
+    "union": [({"type": ["integer", "string"]}, "integer or string")],
+    "union, nullable": [(either(INTEGER, TEXT, NULL), "integer or string or null")],
+    "array": [
+        *(({"type": "array"}, "list"), (listed(TEXT), "list of string")),
+        (listed({"type": ["integer", "string"]}), "list of (integer or string)"),
+        ({"prefixItems": [INTEGER, TEXT]}, "list (integer, string)"),
+    ],
+    "object": [
+        *(({"type": "object"}, "object"), ({"properties": {"a": {}}}, "object")),
+        ({"type": "object", "additionalProperties": INTEGER}, "object of integer"),
+    ],
+    "any": [
+        *(({}, "any"), (True, "any"), (False, "any"), ({"type": "spaceship"}, "any")),
+        *(({"$ref": "#/$defs/Nowhere"}, "any"), ({"$ref": "http://127.0.0.1:9/schema.json"}, "any")),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_has_a_kind_and_a_few_words(kind: str) -> None:
+    for schema, text in KINDS[kind]:
+        made = field(schema)
+        assert made.kind + ", nullable" * made.nullable == kind
+        assert made.type_text == text
+    assert root_field(False).kind == "any"
 
 
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        ({"minimum": 1, "maximum": 10}, "1 to 10"),
-        ({"minimum": 0}, "at least 0"),
+        *(({"minimum": 1, "maximum": 10}, "1 to 10"), ({"minimum": 0}, "at least 0")),
         ({"exclusiveMinimum": 0, "maximum": 1}, "more than 0, at most 1"),
-        ({"minimum": 1, "exclusiveMinimum": True}, "more than 1"),
-        ({"multipleOf": 5}, "a multiple of 5"),
-        ({"minLength": 3}, "at least 3 characters"),
-        ({"minLength": 1}, "at least 1 character"),
+        *(({"minimum": 1, "exclusiveMinimum": True}, "more than 1"), ({"multipleOf": 5}, "a multiple of 5")),
+        *(({"minLength": 3}, "at least 3 characters"), ({"minLength": 1}, "at least 1 character")),
         ({"minLength": 4, "maxLength": 4}, "exactly 4 characters"),
         ({"maxItems": 3, "uniqueItems": True}, "at most 3 items, no duplicates"),
-        ({"minProperties": 2, "maxProperties": 3}, "2 to 3 names"),
-        ({"pattern": "^a"}, "matches ^a"),
+        *(({"minProperties": 2, "maxProperties": 3}, "2 to 3 names"), ({"pattern": "^a"}, "matches ^a")),
         ({"minimum": "low", "pattern": 3}, ""),
     ],
 )
@@ -98,34 +102,27 @@ def test_limits_are_said_in_words(schema: dict[str, Any], text: str) -> None:
     assert field(schema).constraints_text == text
 
 
-def test_keys_beside_a_reference_win_over_its_target() -> None:
-    found = field({"$ref": "#/$defs/Color", "title": "Paint", "default": "red"})
-    assert (found.title, found.description, found.default) == ("Paint", "A colour", "red")
-
-
-def test_a_missing_default_is_not_null() -> None:
-    assert field({"type": "string"}).default is MISSING
+def test_a_field_describes_itself_on_one_line() -> None:
+    schema = {"type": "integer", "minimum": 1, "default": 3, "description": "How many\n  rows"}
+    assert field(schema).describe() == "x (integer, at least 1, optional, default 3): How many rows"
+    paint = field({"$ref": "#/$defs/Color", "title": "Paint", "default": "red"})  # it wins over what it refers to
+    assert (paint.title, paint.description, paint.default) == ("Paint", "A colour", "red")
+    assert field(TEXT).default is MISSING
     assert field({"type": ["string", "null"], "default": None}).default is None
 
 
 def test_all_of_merges_tighter_limits_and_all_properties() -> None:
-    found = field(
-        {
-            "allOf": [
-                {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}, "required": ["a"]},
-                {"properties": {"a": {"minimum": 5}, "b": {"type": "string"}}, "required": ["b"]},
-            ],
-            "description": "Both",
-        }
-    )
-    a, b = found.children
+    first = of("a", a={"type": "integer", "minimum": 1})
+    second = {"properties": {"a": {"minimum": 5}, "b": TEXT}, "required": ["b"]}
+    both = field({"allOf": [first, second], "description": "Both"})
+    a, b = both.children
     assert (a.name, a.kind, a.required, a.constraints_text) == ("a", "integer", True, "at least 5")
     assert (b.name, b.kind, b.required) == ("b", "string", True)
-    assert found.description == "Both"
+    assert both.description == "Both"
 
 
 def test_a_recursive_schema_is_an_endless_tree() -> None:
-    node = field({"$ref": "#/$defs/Node"})
+    node = field(NODE)
     for _ in range(50):
         inner = node.at("next")
         assert inner is not None
@@ -136,22 +133,13 @@ def test_a_recursive_schema_is_an_endless_tree() -> None:
 
 
 def test_union_lists_flat_variants_and_all_properties() -> None:
-    cat = {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}}
-    dog = {"type": "object", "properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}}
-    found = field(
-        {"oneOf": [{**cat, "required": ["kind"]}, {"anyOf": [{**dog, "required": ["kind"]}, {"type": "string"}]}]}
-    )
-    assert [variant.kind for variant in found.variants] == ["object", "object", "string"]
-    assert [(c.name, c.type_text, c.required) for c in found.children] == [
-        ("kind", "one of 'cat', 'dog'", True),
-        ("lives", "integer", False),
-        ("name", "string", False),
-    ]
-
-
-def test_alternatives_that_only_require_do_not_make_a_union() -> None:
-    found = field({"type": "object", "properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"not": {}}]})
-    assert found.kind == "object"
+    cat, dog = of("kind", kind={"const": "cat"}, lives=INTEGER), of("kind", kind={"const": "dog"}, name=TEXT)
+    union = field({"oneOf": [cat, either(dog, TEXT)]})
+    assert [variant.kind for variant in union.variants] == ["object", "object", "string"]
+    children = [(child.name, child.type_text, child.required) for child in union.children]
+    assert children == [("kind", "one of 'cat', 'dog'", True), ("lives", "integer", False), ("name", "string", False)]
+    only_required = {**of(a={}, b={}), **either({"required": ["a"]}, {"not": {}})}
+    assert field(only_required).kind == "object"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +148,7 @@ def test_alternatives_that_only_require_do_not_make_a_union() -> None:
         ({"enum": ["a", 1, None]}, (("a", "a"), (1, "1"))),
         ({"enum": ["a", "b"], "enumNames": ["Ann", "Bob"]}, (("a", "Ann"), ("b", "Bob"))),
         ({"oneOf": [{"const": 1, "title": "One"}, {"const": 2, "title": "Two"}]}, ((1, "One"), (2, "Two"))),
-        ({"oneOf": [{"const": 1}, {"enum": [2, 3]}, {"type": "null"}]}, ((1, "1"), (2, "2"), (3, "3"))),
+        ({"oneOf": [{"const": 1}, {"enum": [2, 3]}, NULL]}, ((1, "1"), (2, "2"), (3, "3"))),
         ({"const": True, "title": "Agree"}, ((True, "true"),)),
     ],
 )
@@ -168,86 +156,107 @@ def test_choices_have_labels(schema: dict[str, Any], choices: tuple[tuple[Any, s
     assert field(schema).choices == choices
 
 
-def test_items_of_a_tuple_have_fields_of_their_own() -> None:
-    for spelling in (
-        {"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "boolean"}},
-        {"items": [{"type": "integer"}, {"type": "string"}], "additionalItems": {"type": "boolean"}},
-    ):
-        found = field({"type": "array", **spelling})
-        assert [found.at(index).kind for index in range(3)] == ["integer", "string", "boolean"]  # type: ignore[union-attr]
-
-
-def test_additional_properties_are_a_field_or_a_word() -> None:
-    numbers = field({"type": "object", "additionalProperties": {"type": "number"}})
+def test_items_and_names_have_fields_of_their_own() -> None:
+    boolean, pair = {"type": "boolean"}, [INTEGER, TEXT]
+    for spelling in ({"prefixItems": pair, "items": boolean}, {"items": pair, "additionalItems": boolean}):
+        made = field({"type": "array", **spelling})
+        assert [made.at(index).kind for index in range(3)] == ["integer", "string", "boolean"]  # type: ignore[union-attr]
+    numbers = field({"type": "object", "additionalProperties": NUMBER})
     assert isinstance(numbers.additional, Field)
     assert numbers.at("anything").kind == "number"  # type: ignore[union-attr]
     assert field({"type": "object"}).additional is True
     assert field({"type": "object", "additionalProperties": False}).additional is False
+    named = field({"type": "object", "patternProperties": {"^n_": INTEGER}, "additionalProperties": False})
+    assert named.at("n_1").kind == "integer"  # type: ignore[union-attr]
+    assert named.at("other") is None
+
+
+OPEN = [
+    {"type": "object"},
+    {**of(), "additionalProperties": True},
+    {**of(), "patternProperties": {"^x_": {}}},
+    of("a"),
+    {**of(a={}), "additionalProperties": True},
+    {**of(a={}), "if": {}, "then": {"properties": {"b": {}}}},
+]
+CLOSED = [
+    *(of(a={}), of(), {**of(), "required": []}, {**of(a={}), "additionalProperties": False}, TEXT),
+    {"type": "object", "additionalProperties": False},
+]
+
+
+@pytest.mark.parametrize("schema", OPEN)
+def test_an_object_without_a_closed_list_of_names_is_open(schema: dict[str, Any]) -> None:
+    assert root_field(schema).is_open
+    assert root_field({"properties": {"meta": of()}}).children[0].is_open  # inside another
+
+
+@pytest.mark.parametrize("schema", CLOSED)
+def test_an_object_with_listed_names_is_closed(schema: dict[str, Any]) -> None:
+    assert not root_field(schema).is_open
 
 
 @pytest.mark.parametrize(
-    ("schema", "is_open"),
+    ("schema", "is_base64"),
     [
-        ({"type": "object"}, True),
-        ({"type": "object", "properties": {"a": {}}}, False),
-        ({"type": "object", "properties": {}}, False),
-        ({"type": "object", "properties": {}, "required": []}, False),
-        ({"type": "object", "properties": {}, "additionalProperties": True}, True),
-        ({"type": "object", "properties": {}, "patternProperties": {"^x_": {}}}, True),
-        ({"type": "object", "properties": {}, "required": ["a"]}, True),
-        ({"type": "object", "properties": {"a": {}}, "additionalProperties": True}, True),
-        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False),
-        ({"type": "object", "properties": {"a": {}}, "if": {}, "then": {"properties": {"b": {}}}}, True),
-        ({"type": "object", "additionalProperties": False}, False),
-        ({"type": "string"}, False),
+        *(({**TEXT, "format": "byte"}, True), ({**TEXT, "contentMediaType": "image/png"}, True), (TEXT, False)),
+        *(({**TEXT, "contentMediaType": "text/html"}, False), ({**TEXT, "description": "Base64-encoded audio"}, True)),
+        (either({**TEXT, "format": "binary"}, NULL), True),
     ],
 )
-def test_object_with_listed_names_is_closed_by_default(schema: dict[str, Any], is_open: bool) -> None:
-    assert root_field(schema).is_open is is_open
+def test_base64_is_recognised_however_it_is_said(schema: dict[str, Any], is_base64: bool) -> None:
+    assert field(schema).is_base64 is is_base64
 
 
-def test_an_object_inside_another_that_lists_no_names_takes_any() -> None:
-    schema = {"properties": {"meta": {"type": "object", "properties": {}}}}
-    assert root_field(schema).children[0].is_open
+def walk(field: Field, depth: int = 3) -> None:
+    assert field.type_text
+    assert isinstance(field.describe(), str)
+    assert isinstance(field.choices, tuple)
+    assert all(variant.kind != "union" for variant in field.variants)
+    inner = [*field.children, *field.variants, *field.prefix, field.item, field.additional, field.at("a"), field.at(0)]
+    for part in inner if depth else ():
+        if isinstance(part, Field):
+            walk(part, depth - 1)
 
 
-def test_pattern_properties_have_a_field() -> None:
-    found = field({"type": "object", "patternProperties": {"^n_": {"type": "integer"}}, "additionalProperties": False})
-    assert found.at("n_1").kind == "integer"  # type: ignore[union-attr]
-    assert found.at("other") is None
+@QUICK
+@given(anything_like_a_schema)
+def test_any_document_is_fields_a_signature_and_an_example(document: dict[str, Any]) -> None:
+    walk(root_field(document))
+    assert isinstance(s.make_signature(document), inspect.Signature)
+    assert s.make_docstring("t", None, None, document, document)
+    assert isinstance(s.example_arguments(document), dict)
 
 
-def test_anchors_and_embedded_ids_are_followed() -> None:
-    schema = {
-        "$id": "https://example.com/root.json",
-        "properties": {
-            "a": {"$ref": "#here"},
-            "b": {"$ref": "part.json"},
-            "c": {"$ref": "https://example.com/part.json"},
-        },
-        "$defs": {
-            "x": {"$anchor": "here", "type": "integer"},
-            "y": {"$id": "https://example.com/part.json", "type": "boolean"},
-        },
-    }
-    assert [child.kind for child in root_field(schema).children] == ["integer", "boolean", "boolean"]
+ROOT = {"$ref": "#"}
+CYCLES = {
+    "itself": ROOT,
+    "two": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+    "any": {"anyOf": [ROOT, ROOT]},
+    "all": {"allOf": [ROOT, ROOT]},
+    "inside": {"properties": {"a": ROOT}, "items": ROOT, "additionalProperties": ROOT},
+}
 
 
-@pytest.mark.parametrize(
-    ("schema", "said"),
-    [
-        ({"type": "string", "format": "byte"}, True),
-        ({"type": "string", "contentMediaType": "image/png"}, True),
-        ({"type": "string", "contentMediaType": "text/html"}, False),
-        ({"type": "string", "description": "Base64-encoded audio"}, True),
-        ({"anyOf": [{"type": "string", "format": "binary"}, {"type": "null"}]}, True),
-        ({"type": "string"}, False),
-    ],
-)
-def test_base64_is_recognised_however_it_is_said(schema: dict[str, Any], said: bool) -> None:
-    assert field(schema).is_base64 is said
+@pytest.mark.parametrize("name", CYCLES)
+def test_cycles_of_references_end(name: str) -> None:
+    walk(root_field(CYCLES[name]))
+    s.make_signature(CYCLES[name])
+    s.example_arguments(CYCLES[name])
+    with contextlib.suppress(ArgumentsError):
+        s.check_arguments({"a": 1}, CYCLES[name])
 
 
-def test_a_field_describes_itself_on_one_line() -> None:
-    schema = {"type": "integer", "minimum": 1, "default": 3, "description": "How many\n  rows"}
-    assert field(schema).describe() == "x (integer, at least 1, optional, default 3): How many rows"
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_references_that_double_with_every_step_end(keyword: str) -> None:
+    defs = {f"d{i}": {keyword: [{"$ref": f"#/$defs/d{i + 1}", "title": str(j)} for j in (1, 2)]} for i in range(40)}
+    schema = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**defs, "d40": INTEGER}}
+    doubled = root_field(schema).at("a")
+    assert doubled is not None
+    assert doubled.type_text
+    assert native_check({"type": "object", **schema})({"a": "x"}) is False
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(s.__path__)])
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"mcp_magic.schema.{name}")).failed == 0

@@ -1,18 +1,20 @@
-"""CPU time, measured by what the machine does beside it: a machine at half speed changes no figure."""
+"""CPU time that a machine at half speed does not change, and an event loop whose time is virtual."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import selectors
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
-__all__ = ["CpuTime", "cpu_time"]
+__all__ = ["CpuTime", "VirtualLoop", "cpu_time", "in_virtual_time"]
 
 USUAL = 0.08
 """CPU seconds of `_reference` on the machine for which the limits of the tests hold: the least that was measured on a
@@ -44,3 +46,26 @@ def _reference() -> float:
         json.loads(json.dumps(rows))
     re.sub(r"(\w+) (\d)", r"\2 \1", "row 1 of 2, " * 20_000)
     return time.thread_time() - began
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to the next timer instead of waiting for it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        outer = self
+
+        class Jump(selectors.SelectSelector):
+            def select(self, timeout: float | None = None) -> list[Any]:
+                outer.now += timeout or 0.0
+                return []
+
+        super().__init__(Jump())
+
+    def time(self) -> float:
+        return self.now
+
+
+def in_virtual_time(work: Coroutine[Any, Any, Any]) -> Any:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)

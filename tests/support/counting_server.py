@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+import time
 from pathlib import Path
 
-from mcp.server import MCPServer
+from tests.support.plain import Plain
 
-server = MCPServer("counting")
+server = Plain("counting")
 LOG = Path(sys.argv[1])
 
 
-@server.tool()
-async def count(n: int) -> int:
+@server.tool
+def count(n: int) -> int:
     """Write the number down and return its double."""
     with LOG.open("a") as file:
         file.write(f"{n}\n")
-    await asyncio.sleep(0.002)
+    time.sleep(0.002)
     return n * 2
 
 

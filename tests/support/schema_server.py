@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tests.support.schemas import INTEGER, TEXT, listed
 from tests.support.speaking import LEGACY, answer_to, completed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEVELS = 30
 MANY = 8_000
@@ -28,12 +32,12 @@ def doubling(keyword: str, *, named: bool = False, both: bool = False) -> dict[s
         return {keyword: parts, "title": str(number)} | ({"not": following} if both else {})
 
     definitions = {f"d{number}": level(number) for number in range(LEVELS)}
-    return of({"$ref": "#/$defs/d0"}, **{"$defs": {**definitions, f"d{LEVELS}": {"type": "integer"}}})
+    return of({"$ref": "#/$defs/d0"}, **{"$defs": {**definitions, f"d{LEVELS}": INTEGER}})
 
 
 def nested(depth: int, keyword: str = "items") -> Any:
     """Return a schema that is this deep."""
-    schema: Any = {"type": "string"}
+    schema: Any = TEXT
     for _ in range(depth):
         schema = {"items": {"type": "array", "items": schema}}.get(keyword, {keyword: [schema]})
         if keyword == "properties":
@@ -41,22 +45,19 @@ def nested(depth: int, keyword: str = "items") -> Any:
     return schema
 
 
-def conditional() -> dict[str, Any]:
-    """Return a schema whose `if` and `then` both refer to the next definition."""
-    definitions: dict[str, Any] = {}
-    for number in range(LEVELS):
-        following = {"$ref": f"#/$defs/d{number + 1}"}
-        definitions[f"d{number}"] = {"if": following, "then": following, "else": following}
-    return of({"$ref": "#/$defs/d0"}, **{"$defs": {**definitions, f"d{LEVELS}": {"type": "integer"}}})
+def chained(level: Callable[[Any], Any], last: Any = INTEGER) -> dict[str, Any]:
+    """Return definitions that each say something of the next one."""
+    definitions = {f"d{number}": level({"$ref": f"#/$defs/d{number + 1}"}) for number in range(LEVELS)}
+    return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{LEVELS}": last}}
 
 
-def dependent() -> dict[str, Any]:
-    """Return a schema whose definitions depend twice on the next."""
-    definitions: dict[str, Any] = {}
-    for number in range(LEVELS):
-        following = {"$ref": f"#/$defs/d{number + 1}"}
-        definitions[f"d{number}"] = {"dependentSchemas": {"a": following, "b": following}}
-    return {"type": "object", "$ref": "#/$defs/d0", "$defs": {**definitions, f"d{LEVELS}": {"required": ["c"]}}}
+CONDITIONAL = chained(lambda following: {"if": following, "then": following, "else": following})
+DEPENDENT = chained(lambda following: {"dependentSchemas": {"a": following, "b": following}}, {"required": ["c"]})
+
+
+def huge(items: Any) -> dict[str, Any]:
+    """Return the schema of a list of no fewer than a billion."""
+    return listed(items, minItems=10**9)
 
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/T"}, "right": {"$ref": "#/$defs/T"}}}
@@ -73,18 +74,8 @@ KEYWORDS = (
 )
 
 SCHEMAS: dict[str, Any] = {
-    "min_items": of({"type": "array", "minItems": 10**9, "items": {"type": "integer"}}),
-    "min_items_nested": of(
-        {
-            "type": "array",
-            "minItems": 10**9,
-            "items": {
-                "type": "array",
-                "minItems": 10**9,
-                "items": {"type": "array", "minItems": 10**9, "items": {"type": "array", "minItems": 10**9}},
-            },
-        }
-    ),
+    "min_items": of(huge(INTEGER)),
+    "min_items_nested": of(huge(huge(huge({"type": "array", "minItems": 10**9})))),
     "min_items_tree": of(
         {"$ref": "#/$defs/A"}, **{"$defs": {"A": {"type": "array", "minItems": 20, "items": {"$ref": "#/$defs/A"}}}}
     ),
@@ -101,30 +92,29 @@ SCHEMAS: dict[str, Any] = {
     "not_all_of": doubling("allOf", both=True),
     "properties_doubling": {**doubling("properties", named=True)},
     "prefix_items": doubling("prefixItems"),
-    "conditional": conditional(),
-    "dependent": dependent(),
-    "all_of_wide": of({"allOf": [{"properties": {f"p{m}_{n}": {} for m in range(50)}} for n in range(300)]}),
+    "conditional": of({"$ref": "#/$defs/d0"}, **{"$defs": CONDITIONAL["$defs"]}),
+    "dependent": {"type": "object", **DEPENDENT},
+    "all_of_wide": of({"allOf": [{"properties": {f"p{m}_{n}": {} for m in range(40)}} for n in range(150)]}),
     "all_of_any_of": of({"allOf": [{"anyOf": [{"title": f"{m} {n}"} for m in range(30)]} for n in range(30)]}),
     "any_of_wide": of({"anyOf": [of({}, required=[f"p{n}"]) for n in range(1_500)]}),
     "any_of_objects": {
         "type": "object",
-        "anyOf": [{"properties": {f"p{m}": {"const": n} for m in range(100)}} for n in range(100)],
+        "anyOf": [{"properties": {f"p{m}": {"const": n} for m in range(75)}} for n in range(75)],
     },
     "enum": of({"type": "string", "enum": [f"value {number}" for number in range(10_000)]}),
     "enum_numbers": of({"enum": list(range(SEVERAL))}),
-    "enum_objects": of({"enum": [{"n": number, "nan": math.nan} for number in range(10_000)]}),
+    "enum_objects": of({"enum": [{"n": number, "nan": math.nan} for number in range(SEVERAL)]}),
     "enum_all_of": of({"allOf": [{"enum": [{"n": n * by} for n in range(3_000)]} for by in (1, -1)]}),
-    "properties": {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(MANY)}},
+    "properties": {"type": "object", "properties": {f"p{number}": TEXT for number in range(MANY)}},
     "properties_required": {
         "type": "object",
-        "properties": {f"p{number}": {"type": "string"} for number in range(SEVERAL)},
-        "required": [f"p{number}" for number in range(SEVERAL)],
+        "properties": {f"p[{number}]": TEXT for number in range(SEVERAL)},
+        "required": [f"p[{number}]" for number in range(SEVERAL)],
     },
-    "properties_odd": {"type": "object", "properties": {f"p[{n}]": {"type": "string"} for n in range(SEVERAL)}},
     "properties_refs": {
         "type": "object",
         "properties": {f"p{number}": {"$ref": "#/$defs/A"} for number in range(SEVERAL)},
-        "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+        "$defs": {"A": {"anyOf": [TEXT, {"type": "null"}]}},
     },
     "required_alone": {"type": "object", "required": [f"p{number}" for number in range(SEVERAL)]},
     "definitions": of({"$ref": "#anchor"}, **{"$defs": {f"d{n}": {"$anchor": f"a{n}"} for n in range(SEVERAL)}}),
@@ -174,7 +164,7 @@ SCHEMAS: dict[str, Any] = {
     ),
     "title_spaces": of({"type": "string", "description": " " * 500_000 + "base " * 100_000}),
     "title_odd": of({"type": "string", "title": 5, "description": ["a"]}, title={}, description=[]),
-    "name_long": {"type": "object", "properties": {"n" * 1_000_000: {"type": "string"}}, "required": ["n" * 1_000_000]},
+    "name_long": {"type": "object", "properties": {"n" * 1_000_000: TEXT}, "required": ["n" * 1_000_000]},
     "name_odd": {"type": "object", "properties": {"": {}, "a b": {}, "None": {}, "\x00": {}}, "required": [""]},
     "keywords_null": of(dict.fromkeys(KEYWORDS)),
     "keywords_list": of({key: [[]] for key in KEYWORDS}),
@@ -197,7 +187,7 @@ UNREADABLE: dict[str, Any] = {
     "number": 5,
     "null": None,
     "too_deep": of({"default": "@deep"}),
-    "half_an_emoji": of({"type": "string"}, title="\ud83d"),
+    "half_an_emoji": of(TEXT, title="\ud83d"),
 }
 """What is no schema of a tool at all, or no JSON that the SDK reads."""
 
