@@ -16,8 +16,8 @@ import mcp_magic
 from mcp_magic.agent.graph import unanswered
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ModelError
-from tests.ask.test_elicitation import Trip, _trip
 from tests.support.agents import BUY, PRICE, THREAD, Agent, Screen, add_server, answers, interrupt
+from tests.support.eliciting_server import Trip, where_to
 from tests.support.telling import html
 from tests.support.waiting import until
 
@@ -102,7 +102,7 @@ async def test_no_clock_of_a_call_runs_while_its_server_asks(
 ) -> None:
     usual, clocks = time.perf_counter, []
 
-    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(where_to)]) -> str:
         return trip.action
 
     async def elicitor(asked: Elicitation) -> Answer:
