@@ -101,27 +101,21 @@ async def test_watcher_hears_server_come_reconnect_and_go(host: Host) -> None:
     assert ignored == []
 
 
-async def test_watcher_hears_session_end_and_host_close(host: Host) -> None:
-    connection = await host.connect(MATH, name="math")
+async def test_watcher_hears_session_end_and_another_may_fail(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(name: str) -> None:
+        raise RuntimeError("a watcher's own mistake")
+
     told: list[str] = []
-    host.watch(lambda name: told.append(connection.state))
+    host.watch(fail)
+    host.watch(lambda name: told.append(host[name].state if name in host else "gone"))
+    with caplog.at_level(logging.ERROR):
+        connection = await host.connect(MATH, name="math")
+    assert "open" in told
+    assert "a watcher's own mistake" in caplog.text
+    told.clear()
     await connection.close()
     await until(lambda: bool(told))
     assert told[-1] == "closed"
     told.clear()
     await host.close()
     assert told
-
-
-async def test_a_watcher_that_fails_disturbs_nobody(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    told: list[str] = []
-
-    def fail(name: str) -> None:
-        raise RuntimeError("a watcher's own mistake")
-
-    host.watch(fail)
-    host.watch(told.append)
-    with caplog.at_level(logging.ERROR):
-        await host.connect(MATH, name="math")
-    assert "math" in told
-    assert "a watcher's own mistake" in caplog.text

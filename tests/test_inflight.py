@@ -67,29 +67,32 @@ async def test_only_calls_that_report_are_shown_each_apart(host: Host, watching:
     assert watching.reports[-1].state == "failed"
 
 
-async def test_who_follows_a_call_itself_has_it_alone(host: Host, watching: Watching) -> None:
+async def test_who_follows_a_call_itself_has_it_alone(
+    host: Host, watching: Watching, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[Any] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, total, message))
 
-    connection = await reports(host)
-    await connection.call_tool("work", {"values": [1, 2], "total": 2}, on_progress=on_progress)
-    assert (seen, watching.reports) == ([(1, 2, None), (2, 2, None)], [])
-
-
-async def test_nobody_asks_for_progress_where_nobody_looks_on(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    connection = await reports(host)
-    await connection.call("work", values=[1], total=1)
-    asked = next(entry for entry in connection.trace.entries if entry.method == "tools/call")
-    assert "progressToken" not in asked.text.decode()
-
     def broken(report: Report) -> None:
         raise RuntimeError("no screen")
 
+    connection = await reports(host)
+    await connection.call_tool("work", {"values": [1, 2], "total": 2}, on_progress=on_progress)
+    assert (seen, watching.reports) == ([(1, 2, None), (2, 2, None)], [])
     host.reports.reporter = broken
     assert (await connection.call("work", values=[1, 2])).text == "2 reports"
     assert caplog.text.count("what reports:work reports cannot be shown") == 1
+
+
+async def test_progress_is_asked_for_only_where_somebody_looks_on(host: Host) -> None:
+    connection = await host.connect(PLAIN, name="plain")
+    await connection.call("add", a=1, b=1)
+    host.reports.reporter = Watching()
+    await connection.call("add", a=1, b=1)
+    asked = [entry for entry in connection.trace.entries if entry.method == "tools/call" and entry.kind == "request"]
+    assert ["progressToken" in entry.text.decode() for entry in asked] == [False, True]
 
 
 async def test_thousands_of_reports_all_arrive(host: Host, watching: Watching) -> None:
@@ -176,34 +179,27 @@ async def test_cancelling_call_tells_server_and_keeps_session(
         await host.close()
 
 
-async def test_one_of_several_calls_is_cancelled_and_the_others_go_on(
+async def test_one_call_is_cancelled_or_interrupted_and_others_go_on(
     host: Host, watching: Watching, tmp_path: Path
 ) -> None:
     connection = await reports(host)
-    folders = [tmp_path / name for name in "ab"]
+    folders = [tmp_path / name for name in "abc"]
     for folder in folders:
         folder.mkdir()
-    calls = [connection.call("hold", folder=str(folder), done=n) for n, folder in enumerate(folders)]
-    calling = asyncio.gather(*calls, return_exceptions=True)
-    await reported(watching, 2)
-    next(report for report in watching.reports if report.meter.done == 0).cancel()
+    calls = [
+        asyncio.create_task(connection.call("hold", folder=str(folder), done=n)) for n, folder in enumerate(folders)
+    ]
+    await reported(watching, 3)
+    first, _, last = sorted(watching.reports, key=lambda report: report.meter.done)
+    first.cancel()
+    last.cancel()
+    calls[2].cancel()  # from outside, which counts
     (folders[1] / "go").touch()
-    cancelled, done = await calling
+    cancelled, done, interrupted = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(cancelled, CallCancelledError)
-    assert done.text == "gone on"
-
-
-async def test_a_task_that_is_cancelled_from_outside_stays_cancelled(
-    host: Host, watching: Watching, tmp_path: Path
-) -> None:
-    connection = await reports(host)
-    calling = asyncio.create_task(connection.call("hold", folder=str(tmp_path), done=1))
-    await reported(watching)
-    watching.reports[0].cancel()
-    calling.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await calling
-    assert watching.reports[0].state == "interrupted"
+    assert getattr(done, "text", "") == "gone on"
+    assert isinstance(interrupted, asyncio.CancelledError)
+    assert last.state == "interrupted"
 
 
 @pytest.mark.parametrize(

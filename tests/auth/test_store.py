@@ -164,17 +164,26 @@ async def test_the_key_of_a_bound_token_is_kept_with_it() -> None:
 # Where they are kept
 
 
-def test_a_file_is_replaced_in_one_step() -> None:
+def test_stores_keep_what_is_saved_under_the_server() -> None:
     store = FileStore()
     store.save("host 1", {"a": 1})
     before = store.path("host 1").stat().st_ino
     store.save("host 1", {"a": 2})
-    assert store.path("host 1").stat().st_ino != before
+    assert store.path("host 1").stat().st_ino != before, "a file is replaced in one step"
     assert store.load("host 1") == {"a": 2}
     store.path("host 1").write_text("{broken")
     assert store.load("host 1") == {}
     store.save("host 1", {})
     assert not store.path("host 1").exists()
+
+    memory = make_store("memory")
+    assert isinstance(memory, MemoryStore)
+    memory.save("a", {"b": 1})
+    assert memory.load("a") == {"b": 1}
+    assert make_store("memory").load("a") == {}
+
+    assert server_key("http://h/mcp?a=1") != server_key("http://h/mcp?a=2")
+    assert "sesame" not in server_key("http://me:sesame@h/mcp?key=sesame")
 
 
 class FolderKeyring(KeyringBackend):
@@ -225,7 +234,7 @@ async def test_a_keyring_is_used_where_there_is_one(home: Path, backend: FolderK
     assert not list(backend.folder.iterdir())
 
 
-def test_what_a_keyring_has_no_room_for_goes_into_a_file(backend: FolderKeyring) -> None:
+def test_what_a_keyring_does_not_keep_goes_into_a_file(backend: FolderKeyring) -> None:
     store = make_store("auto")
     store.save("host 1", {"a": 1})
     backend.room = 20
@@ -237,52 +246,30 @@ def test_what_a_keyring_has_no_room_for_goes_into_a_file(backend: FolderKeyring)
     store.save("host 1", {})
     assert store.load("host 1") == {}
 
-
-def test_a_keyring_that_keeps_nothing_is_none(backend: FolderKeyring) -> None:
     keyring.set_keyring(fail.Keyring())
     assert isinstance(make_store("auto"), FileStore)
     with pytest.raises(errors.MissingDependencyError, match="there is no keyring here"):
         make_store("keyring")
 
 
-def test_the_memory_forgets_with_the_process() -> None:
-    store = make_store("memory")
-    assert isinstance(store, MemoryStore)
-    store.save("a", {"b": 1})
-    assert store.load("a") == {"b": 1}
-    assert make_store("memory").load("a") == {}
-
-
-def test_servers_with_different_queries_are_different() -> None:
-    assert server_key("http://h/mcp?a=1") != server_key("http://h/mcp?a=2")
-    assert "sesame" not in server_key("http://me:sesame@h/mcp?key=sesame")
-
-
 # Logging out
 
 
-async def test_logging_out_revokes_and_forgets() -> None:
-    async with protected_server() as protected, kernel() as (host, person):
-        await asks(host, protected)
-        spec: Any = host["notes"].spec
-        await host.disconnect("notes")
-        [done] = await log_out(spec, host.logins)
-        assert await log_out(spec, host.logins) == []
-        assert not protected.authority.tokens
-        assert not protected.authority.refresh
-        await asks(host, protected)
-    assert (done.authority, done.done) == (protected.authority.url.partition("//")[2], "revoked")
-    assert len(protected.authority.asked("register")) == len(person.shown) == 2
-
-
-async def test_logging_out_forgets_also_where_nobody_can_be_told(home: Path) -> None:
-    async with kernel() as (host, _):
+async def test_logging_out_revokes_and_forgets(home: Path) -> None:
+    async with kernel() as (host, person):
         async with protected_server() as protected:
             await asks(host, protected)
             spec: Any = host["notes"].spec
             await host.disconnect("notes")
-        [done] = await log_out(spec, host.logins)
-    assert done.done == "forgotten here; not revoked there: no answer (ConnectError)"
+            [done] = await log_out(spec, host.logins)
+            assert await log_out(spec, host.logins) == []
+            assert protected.authority.tokens == protected.authority.refresh == {}
+            await asks(host, protected)
+            await host.disconnect("notes")
+        [alone] = await log_out(spec, host.logins)
+    assert (done.authority, done.done) == (protected.authority.url.partition("//")[2], "revoked")
+    assert len(protected.authority.asked("register")) == len(person.shown) == 2
+    assert alone.done == "forgotten here; not revoked there: no answer (ConnectError)"
     assert files(home) == []
 
 

@@ -28,47 +28,37 @@ def card(connection: Connection) -> str:
     return text
 
 
-async def test_reconnecting_reports_age_and_changed_file(host: Host, tmp_path: Path) -> None:
-    program = tmp_path / "ed.py"
-    source = SICK.read_text()
-    program.write_text(source)
-    words = [sys.executable, str(program), '{"tools/list": {"tools": []}}', str(tmp_path / "kept.db")]
-    connection = await host.connect(words, name="ed")
-    assert "since" not in card(connection), "the card of a first connect is as it was"
-
-    assert await host.connect(words, name="ed") is connection
-    since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at))
-    assert f"  since      open already since {since}\n" in card(connection)
-
-    (tmp_path / "kept.db").write_text("what the server itself may write")
-    assert edited("ed", connection.spec, connection.opened_at) == ""
-    program.write_text("def (")
-    os.utime(program, (time.time() + 5,) * 2)
-    assert f"  since      open already since {since}; {CHANGED}\n" in card(connection)
-
-    program.write_text(source)
-    os.utime(program, (0, 0))
-    await host.reconnect("ed")
-    assert "since" not in card(connection)
-
-
-async def test_call_and_its_error_report_changed_server_program(
+async def test_a_changed_program_is_told_by_card_result_and_error(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_magic.session.connection.LOOK_SECONDS", 0.0)
     program = tmp_path / "ed.py"
-    program.write_text(SICK.read_text())
+    source = SICK.read_text()
+    program.write_text(source)
     answers = {
         "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
         "tools/call": {"content": [{"type": "text", "text": "no"}], "isError": True},
     }
-    connection = await host.connect([sys.executable, str(program), json.dumps(answers)], name="ed")
+    words = [sys.executable, str(program), json.dumps(answers), str(tmp_path / "kept.db")]
+    connection = await host.connect(words, name="ed")
+    assert "since" not in card(connection), "the card of a first connect is as it was"
+    assert await host.connect(words, name="ed") is connection
+    since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at))
+    assert f"  since      open already since {since}\n" in card(connection)
+    (tmp_path / "kept.db").write_text("what the server itself may write")
+    assert edited("ed", connection.spec, connection.opened_at) == ""
     assert (await connection.call_tool("add", {})).outdated == ""
 
+    program.write_text("def (")
     os.utime(program, (time.time() + 5,) * 2)
-
+    assert f"  since      open already since {since}; {CHANGED}\n" in card(connection)
     result = await connection.call_tool("add", {})
     assert CHANGED in result._repr_mimebundle_()["text/plain"]
     with pytest.raises(ToolError) as caught:
         await connection.call("add")
     assert str(caught.value).endswith(f"\n  {CHANGED}")
+
+    program.write_text(source)
+    os.utime(program, (0, 0))
+    await host.reconnect("ed")
+    assert "since" not in card(connection)

@@ -163,16 +163,13 @@ async def test_answers_that_never_come_are_resumed_with_pauses(host: Host) -> No
         assert server.counts["tools/call"] == 1
 
 
-async def test_404_without_a_session_id_forgets_no_session(host: Host) -> None:
+async def test_a_session_is_used_only_where_the_server_wants_one(host: Host) -> None:
     server = Express()
     server.calls, server.gives_session = nothing, False
     async with connected(host, server) as connection:
         with pytest.raises(ProtocolError, match="no such note"):
             await connection.call("add")
-        assert (server.counts["tools/call"], server.counts["initialize"]) == (1, 1)
-
-
-async def test_discovered_server_that_wants_a_session_gets_it(host: Host) -> None:
+        assert (server.counts["tools/call"], server.counts["initialize"]) == (1, 1), "404 forgets no session"
     server = Express()
     server.discovers = True
     async with connected(host, server) as connection:

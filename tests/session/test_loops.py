@@ -497,18 +497,7 @@ def idle() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
-def test_work_on_an_idle_loop_waits_for_a_thread_with_more(idle: asyncio.AbstractEventLoop) -> None:
-    async def inner() -> int:
-        return 3
-
-    async def outer() -> int:
-        async with asyncio.timeout(60):
-            return await asyncio.to_thread(lambda: loops.run_blocking(idle, inner()))
-
-    assert loops.run_blocking(idle, outer()) == 3
-
-
-def test_threads_share_an_idle_loop(idle: asyncio.AbstractEventLoop) -> None:
+def test_threads_share_an_idle_loop_and_wait_for_more_work(idle: asyncio.AbstractEventLoop) -> None:
     together = asyncio.Barrier(4)
 
     async def meet() -> int:
@@ -518,6 +507,12 @@ def test_threads_share_an_idle_loop(idle: asyncio.AbstractEventLoop) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: loops.run_blocking(idle, meet()), range(4)))
     assert sorted(answers) == [0, 1, 2, 3]
+
+    async def outer() -> int:
+        async with asyncio.timeout(60):
+            return await asyncio.to_thread(lambda: loops.run_blocking(idle, asyncio.sleep(0, 3)))
+
+    assert loops.run_blocking(idle, outer()) == 3
 
 
 def test_another_thread_goes_on_with_an_idle_loop(idle: asyncio.AbstractEventLoop) -> None:

@@ -198,27 +198,25 @@ async def test_call_without_waiting_gets_status_and_delay_at_once(
         assert (caught.value.status, caught.value.retry_after, app.asked) == (429, seconds, 3)
 
 
-async def test_sse_call_has_status_and_is_not_repeated_without_delay(host: Host, holding: Holding) -> None:
+async def test_old_transport_and_connect_have_status_and_delay(host: Host, holding: Holding) -> None:
     app = Busy(holding.server.sse_app())
     app.go_on.set()
     async with serving(app) as url:
         connection = await host.connect(f"{url}/sse", name="load", transport="sse")
         with pytest.raises(errors.ProtocolError, match="HTTP 429") as caught:
             await connection.call("hold", n=429)
-        assert (caught.value.status, caught.value.retry_after, app.asked) == (429, None, 1)
+        assert (caught.value.status, caught.value.retry_after, app.asked) == (429, None, 1), "it is not repeated"
         await host.disconnect("load")
 
-
-async def test_a_busy_server_says_when_to_connect(host: Host) -> None:
     async def busy(scope: Any, receive: Any, send: Any) -> None:
         await answer(send, 503, b"later", "text/plain", retry_after="30")
 
     async with serving(busy, lifespan="off") as url:
-        with pytest.raises(errors.HTTPStatusError) as caught:
+        with pytest.raises(errors.HTTPStatusError) as refused:
             await host.connect(f"{url}/mcp", name="load")
-    assert (caught.value.status, caught.value.retry_after) == (503, 30.0)
+    assert (refused.value.status, refused.value.retry_after) == (503, 30.0)
     said = "the server is not ready; try again. It asks to wait 30 s.\n  the server says: later"
-    assert str(caught.value).endswith(said)
+    assert str(refused.value).endswith(said)
 
 
 # Whose answer it is

@@ -19,7 +19,7 @@ from mcp_magic.config.specs import HttpSpec
 from tests.environments import ROOT
 from tests.support.asgi import Forgetful, serving
 from tests.support.counting import Counting, behind_proxy
-from tests.support.processes import PLAIN, children, free_port
+from tests.support.processes import PLAIN, children
 from tests.support.proxy import proxied
 from tests.support.speaking import LEGACY, MODERN
 from tests.support.waiting import until
@@ -57,21 +57,6 @@ async def test_connection_reuses_server_that_comes_back(quick: Host, legacy: boo
         assert server.runs == ["count"], "it was sent once"
         if legacy:
             assert count(app, "initialize") == 1, "the server lived, and its session"
-
-
-async def test_connection_reuses_server_restarted_on_its_port(quick: Host) -> None:
-    port, before, after = free_port(), Counting(), Counting()
-    async with serving(before.app(), port=port) as url:
-        connection = await quick.connect(f"{url}/mcp", name="counting")
-        assert (await connection.call("count")).data == 1
-    waiting = asyncio.create_task(connection.call("count"))
-    await until(lambda: connection.state == "reconnecting")
-    async with serving(after.app(), port=port):
-        assert (await waiting).data == 1
-        await until(lambda: connection.state == "open")  # a stream may be cut late: the server is asked once more
-        assert quick["counting"] is connection
-        assert (before.runs, after.runs) == (["count"], ["count"])
-        await quick.disconnect("counting")
 
 
 async def test_what_a_server_offers_is_read_again_when_it_comes_back(quick: Host) -> None:
@@ -152,16 +137,6 @@ async def test_sessions_with_one_stream_are_opened_again(quick: Host, transport:
         assert (await waiting).data == 2
         assert (connection.state, connection.reconnects) == ("open", 1)
         await quick.disconnect("counting")
-
-
-async def test_an_http_server_that_goes_away_is_reported(quick: Host) -> None:
-    quick.reconnection.wait = 1.0
-    async with serving(Counting().app()) as url:
-        connection = await quick.connect(f"{url}/mcp", name="show")
-    said = r"`%mcp reconnect show` tries it at once\.\n  last: show: nothing listens"
-    with pytest.raises(errors.SessionClosedError, match=said):
-        await connection.call("count")
-    assert connection.state == "reconnecting"
 
 
 # Processes that die

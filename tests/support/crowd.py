@@ -63,7 +63,8 @@ async def cassette(made: Cassette, me: int) -> Any:
 
 async def yeses_audit_and_tokens(folder: Path, me: int) -> Any:
     """Say yes to a file, record decisions, and keep tokens of a client at the server of all."""
-    trust(declaration(me))
+    declaration = Declaration(source="mcp_magic.toml", digest=str(me))
+    trust(declaration)
     audit = Audit()
     audit.file = folder / "audit.jsonl"
     for number in range(LINES):
@@ -71,7 +72,7 @@ async def yeses_audit_and_tokens(folder: Path, me: int) -> Any:
         audit.add(Record("2026-11-23T05:00:00+00:00", *asked, (), 0.0))
     kept = KeptTokens(FileStore(folder / "tokens"), "https://server.example/mcp", options(me), lambda _: None)
     await kept.set_tokens(OAuthToken(access_token=f"token {me}"))
-    return is_trusted(declaration(me))
+    return is_trusted(declaration)
 
 
 async def everything(folder: Path, me: int, all_there: Callable[[], object]) -> dict[str, Any]:
@@ -83,11 +84,6 @@ async def everything(folder: Path, me: int, all_there: Callable[[], object]) -> 
         "threads": await threads(folder, me),
         "rest": await yeses_audit_and_tokens(folder, me),
     }
-
-
-def declaration(number: int) -> Declaration:
-    """Return a declaration of a digest of its own."""
-    return Declaration(source="mcp_magic.toml", digest=str(number))
 
 
 def options(number: int) -> AuthOptions:
