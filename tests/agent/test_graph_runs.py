@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from mcp.server.mcpserver import ElicitationResult, Resolve
+from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
+from pydantic import BaseModel
 
 import mcp_magic
 from mcp_magic.agent.graph import unanswered
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ModelError
-from tests.ask.test_elicitation import Trip, _trip
 from tests.support.agents import BUY, PRICE, THREAD, Agent, Screen, add_server, answers, interrupt
 from tests.support.telling import html
 from tests.support.waiting import until
@@ -96,13 +96,21 @@ async def test_progress_of_a_call_is_shown(host: Host, shop: Shop) -> None:
     assert (await running).answer == "ok"
 
 
+class Trip(BaseModel):
+    city: str
+
+
+async def where_to() -> Elicit[Trip]:
+    return Elicit("Where to?", Trip)
+
+
 @pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])
 async def test_no_clock_of_a_call_runs_while_its_server_asks(
     host: Host, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, clocks = time.perf_counter, []
 
-    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(where_to)]) -> str:
         return trip.action
 
     async def elicitor(asked: Elicitation) -> Answer:

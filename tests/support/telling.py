@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.langchain.content import to_content
 from mcp_magic.results import ToolResult
-from tests.results.conftest import showcase
+from tests.support.showcase import showcase
 
 
 def usage(read: int, made: int) -> dict[str, int]:

@@ -12,8 +12,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from mcp_magic.agent.transcript import Asked, Called, Note, Said, Transcript
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.notebook import NotebookHost
-from tests.results.conftest import showcase
 from tests.support.agents import Agent, ask
+from tests.support.showcase import showcase
 from tests.support.telling import answer, call, called, decided, definition, result, texts, told, turn, usage
 
 STARTED = {"kind": "started", "id": "1"}

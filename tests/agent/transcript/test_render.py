@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 
 from mcp_magic.display.markdown import markdown
 from mcp_magic.inflight import Report
-from tests.results.test_escaping import EVIL, Markup
+from tests.support.markup import EVIL, Markup
 from tests.support.telling import call, called, decided, definition, html, result, texts, told, turn, usage
 
 if TYPE_CHECKING:
