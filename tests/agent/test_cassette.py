@@ -46,16 +46,26 @@ def lines(tape: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.lowest
-async def test_a_run_of_an_agent_is_played_without_asking_the_model(host: Host, tape: Path) -> None:
-    model = ScriptedModel([PRICES, "They cost **3.50** together."])
+async def test_a_run_is_recorded_and_played_without_the_model(host: Host, tape: Path) -> None:
+    model = ScriptedModel([PRICES, "It is done."])
     with deck.holding(tape, "record"):
         seen = await run(host, model)
-    assert seen[-1][1] == "They cost **3.50** together."
-    assert len(model.seen) == 2
+        async with open_threads(None) as opened:
+            assert opened.where == "memory", "while a cassette is in"
+    assert (seen[-1][1], len(model.seen)) == ("It is done.", 2)
+    first, second = (line for line in lines(tape) if "digest" in line)
+    assert [message["role"] for message in first["messages"]] == ["system", "human"]
+    assert {tool["name"] for tool in first["tools"]} == {"shop__price", "shop__buy", "shop__wait", "shop__fail"}
+    assert (second["after"], second["tools"]) == ([1, 2], 1), "messages and tools are kept once"
+    assert [message["role"] for message in second["messages"]] == ["ai", "tool", "tool"]
+    assert [call["id"] for call in second["messages"][0]["calls"]] == ["call 1", "call 2"]
+    chunks = [line["chunk"]["content"] for line in lines(tape) if line.get("turn") == 2 and "chunk" in line]
+    assert chunks == ["It ", "is ", "done.", ""]
     nobody = ScriptedModel([])
     with deck.holding(tape, "replay"):
         assert await run(host, nobody) == seen
     assert nobody.seen == []
+    assert deck.cassette is None
 
 
 async def turn_of(model: Any, text: str) -> AIMessage:
@@ -63,18 +73,20 @@ async def turn_of(model: Any, text: str) -> AIMessage:
     return await take_turn(make_model(model), [HumanMessage(text)])
 
 
-async def test_cassette_keeps_messages_and_tools_once_and_all_chunks(host: Host, tape: Path) -> None:
-    with deck.holding(tape, "record"):
-        await run(host, ScriptedModel([PRICES, "It is done."]))
-    first, second = (line for line in lines(tape) if "digest" in line)
-    assert [message["role"] for message in first["messages"]] == ["system", "human"]
-    assert {tool["name"] for tool in first["tools"]} == {"shop__price", "shop__buy", "shop__wait", "shop__fail"}
-    assert second["after"] == [1, 2]
-    assert second["tools"] == 1
-    assert [message["role"] for message in second["messages"]] == ["ai", "tool", "tool"]
-    assert [call["id"] for call in second["messages"][0]["calls"]] == ["call 1", "call 2"]
-    chunks = [line["chunk"]["content"] for line in lines(tape) if line.get("turn") == 2 and "chunk" in line]
-    assert chunks == ["It ", "is ", "done.", ""]
+async def texts(tape: Path, mode: str, turns: list[Any], *requests: str) -> list[str]:
+    """Return what a model says to requests while the cassette is in."""
+    with deck.holding(tape, mode):
+        model = ScriptedModel(turns)
+        return [(await turn_of(model, request)).text for request in requests]
+
+
+async def test_missing_turns_are_added_and_equal_ones_keep_order(tape: Path, tmp_path: Path) -> None:
+    assert await texts(tape, "record", ["one"], "1") == ["one"]
+    assert await texts(tape, "auto", ["two"], "1", "2") == ["one", "two"]
+    assert await texts(tape, "replay", [], "2", "1", "2") == ["two", "one", "two"]
+    other = tmp_path / "b.jsonl"
+    assert await texts(other, "record", ["first", "second"], "again", "again") == ["first", "second"]
+    assert await texts(other, "replay", [], "again", "again", "again") == ["first", "second", "second"]
 
 
 async def test_what_was_had_whole_is_played_whole(tape: Path) -> None:
@@ -115,26 +127,6 @@ async def test_agent_fails_when_cassette_lacks_the_call(host: Host, tape: Path) 
         await host.reconnect("shop")
         with pytest.raises(CassetteError, match=r'arguments\.item is "apple" here, "plum" there'):
             await run(host, ScriptedModel([]))
-
-
-async def test_the_mode_auto_asks_for_the_turns_that_are_missing(tape: Path) -> None:
-    with deck.holding(tape, "record"):
-        await turn_of(ScriptedModel(["one"]), "1")
-    with deck.holding(tape, "auto"):
-        model = ScriptedModel(["two"])
-        assert [(await turn_of(model, text)).text for text in ("1", "2")] == ["one", "two"]
-    with deck.holding(tape, "replay"):
-        model = ScriptedModel([])
-        assert [(await turn_of(model, text)).text for text in ("2", "1", "2")] == ["two", "one", "two"]
-
-
-async def test_turns_of_one_request_are_played_in_their_order(tape: Path) -> None:
-    with deck.holding(tape, "record"):
-        model = ScriptedModel(["first", "second"])
-        assert [(await turn_of(model, "again")).text for _ in range(2)] == ["first", "second"]
-    with deck.holding(tape, "replay"):
-        model = ScriptedModel([])
-        assert [(await turn_of(model, "again")).text for _ in range(3)] == ["first", "second", "second"]
 
 
 async def test_model_made_before_the_cassette_is_recorded(tape: Path) -> None:
@@ -187,10 +179,3 @@ async def test_a_refusal_is_played_as_it_was(host: Host, tape: Path, openai: Cal
             await run(host, model)
         said.append(str(failed.value))
     assert said[0] == said[1]
-
-
-async def test_threads_are_kept_in_memory_while_a_cassette_is_in(tape: Path) -> None:
-    with deck.holding(tape, "record"):
-        async with open_threads(None) as opened:
-            assert opened.where == "memory"
-    assert deck.cassette is None

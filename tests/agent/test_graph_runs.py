@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from mcp.server.mcpserver import ElicitationResult, Resolve
+from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
+from pydantic import BaseModel
 
 import mcp_magic
 from mcp_magic.agent.graph import unanswered
@@ -94,6 +95,14 @@ async def test_progress_of_a_call_is_shown(host: Host, shop: Shop) -> None:
     await until(lambda: any("half" in text for text in agent.screen.shown))
     shop.go_on.set()
     assert (await running).answer == "ok"
+
+
+class Trip(BaseModel):
+    city: str
+
+
+async def where_to() -> Elicit[Trip]:
+    return Elicit("Where to?", Trip)
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])

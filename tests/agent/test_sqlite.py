@@ -98,64 +98,45 @@ async def test_another_kernel_loses_nothing_of_a_thread(host: Host, file: Path) 
 # Files that cannot be used
 
 
-def _random(file: Path) -> str:
-    file.write_bytes(os.urandom(20_000))
-    return "it is damaged, or no SQLite file; move it away, and a new one is made"
-
-
-def _truncated(file: Path) -> str:
-    _database(file)
-    file.write_bytes(file.read_bytes()[:6000])
-    return "it is damaged"
-
-
-def _overwritten(file: Path) -> str:
-    _database(file)
-    whole = bytearray(file.read_bytes())
-    whole[4096:12288] = os.urandom(8192)
-    file.write_bytes(whole)
-    return "it is damaged"
-
-
-def _database(file: Path) -> None:
+def database(file: Path, change: Callable[[bytes], bytes]) -> None:
+    """Make a file with pages, and change its bytes."""
     rows = [(str(n), b"x" * 999) for n in range(50)]
     script = "CREATE TABLE checkpoints (name TEXT PRIMARY KEY, more BLOB)"
     execute(file, script, "INSERT INTO checkpoints VALUES (?, ?)", rows)
+    file.write_bytes(change(file.read_bytes()))
 
 
-def _folder(file: Path) -> str:
-    file.mkdir()
-    return f"Is a directory{ANOTHER}"
-
-
-def _below_a_file(file: Path) -> str:
+def below_a_file(file: Path) -> None:
     file.parent.rmdir()
     file.parent.write_text("a file")
-    return ANOTHER
 
 
-def _read_only(file: Path) -> str:
+def read_only(file: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     file.parent.chmod(0o500)
-    return f"Permission denied{ANOTHER}"
 
 
-def _other_tables(file: Path) -> str:
-    execute(file, "CREATE TABLE checkpoints (name TEXT)")
-    return ANOTHER
+NO_FILE = "it is damaged, or no SQLite file; move it away, and a new one is made"
+SPOILED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "random": (lambda file: file.write_bytes(os.urandom(20_000)), NO_FILE),
+    "truncated": (lambda file: database(file, lambda data: data[:6000]), "it is damaged"),
+    "overwritten": (
+        lambda file: database(file, lambda data: data[:4096] + os.urandom(8192) + data[12288:]),
+        "it is damaged",
+    ),
+    "folder": (lambda file: file.mkdir(), f"Is a directory{ANOTHER}"),
+    "below a file": (below_a_file, ANOTHER),
+    "read only": (read_only, f"Permission denied{ANOTHER}"),
+    "other tables": (lambda file: execute(file, "CREATE TABLE checkpoints (name TEXT)"), ANOTHER),
+}
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [_random, _truncated, _overwritten, _folder, _below_a_file, _read_only, _other_tables],
-    ids=lambda spoil: spoil.__name__,
-)
-async def test_an_unusable_file_is_one_line_and_the_run_goes_on(
-    host: Host, file: Path, spoil: Callable[[Path], str]
-) -> None:
+@pytest.mark.parametrize("case", SPOILED)
+async def test_an_unusable_file_is_one_line_and_the_run_goes_on(host: Host, file: Path, case: str) -> None:
     file.parent.mkdir()
-    expected = spoil(file)
+    spoil, expected = SPOILED[case]
+    spoil(file)
     made, problem = await run(host, file, [BUY, "done"])
     assert made.answer == "done"
     assert problem.startswith(f"threads cannot be kept in {file}: ")
@@ -324,7 +305,7 @@ async def test_a_file_with_more_than_plain_tables_is_refused(kind: str, file: Pa
         assert str(caught.value).removeprefix(f"threads cannot be kept in {file}: ") in (
             "it has more than plain tables, a view or a trigger, which no file of threads has; "
             "move it away, and a new one is made",
-            "it is damaged, or no SQLite file; move it away, and a new one is made",
+            NO_FILE,
         )
         async with open_threads(file) as opened:  # a run goes on in memory
             assert opened.where == "memory"

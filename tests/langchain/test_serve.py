@@ -259,22 +259,21 @@ async def test_values_come_as_text_or_json(value: Any, texts: list[str], structu
     assert not result.is_error
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
-        {"type": "image", "source_type": "base64", "data": PIXEL, "mime_type": "image/png"},
-        {"type": "image", "data": PIXEL, "mimeType": "image/png"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
-        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-        ImageContent(data=PIXEL, mime_type="image/png"),
-    ],
-    ids=["langchain 1", "langchain 0", "mcp", "anthropic", "openai", "mcp object"],
-)
-async def test_images_of_every_spelling_come_as_images(block: Any) -> None:
-    result = await answer(returning(["a pixel", block]))
-    assert result.content == [TextContent(text="a pixel"), ImageContent(data=PIXEL, mime_type="image/png")]
-    assert result.structured_content is None
+SPELLINGS = [  # LangChain 1 and 0, MCP, Anthropic, OpenAI, and MCP's own class
+    {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
+    {"type": "image", "source_type": "base64", "data": PIXEL, "mime_type": "image/png"},
+    {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+    ImageContent(data=PIXEL, mime_type="image/png"),
+]
+
+
+async def test_images_of_every_spelling_come_as_images() -> None:
+    for block in SPELLINGS:
+        result = await answer(returning(["a pixel", block]))
+        assert result.content == [TextContent(text="a pixel"), ImageContent(data=PIXEL, mime_type="image/png")]
+        assert result.structured_content is None
 
 
 async def test_audio_files_and_links_come_as_their_blocks() -> None:
@@ -292,20 +291,24 @@ async def test_audio_files_and_links_come_as_their_blocks() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("artifact", "structured"),
-    [
-        pytest.param(None, None, id="none"),
-        pytest.param({"rows": [1, 2]}, {"rows": [1, 2]}, id="dict"),
-        pytest.param([1, 2], {"result": [1, 2]}, id="list"),
-        pytest.param(Route(start="a"), {"start": "a", "stops": []}, id="model"),
-        pytest.param(threading.Lock(), None, id="no JSON"),
-    ],
-)
-async def test_a_json_artifact_becomes_structured_content(artifact: Any, structured: Any) -> None:
-    result = await answer(returning(("read this", artifact), response_format="content_and_artifact"))
-    assert result.content == [TextContent(text="read this")]
-    assert result.structured_content == structured
+ARTIFACTS = [
+    (None, None),
+    ({"rows": [1, 2]}, {"rows": [1, 2]}),
+    ([1, 2], {"result": [1, 2]}),
+    (Route(start="a"), ROUTE),
+    (threading.Lock(), None),  # it is no JSON
+]
+
+
+async def test_a_json_artifact_becomes_structured_content() -> None:
+    for artifact, structured in ARTIFACTS:
+        result = await answer(returning(("read this", artifact), response_format="content_and_artifact"))
+        assert result.content == [TextContent(text="read this")]
+        assert result.structured_content == structured
+    message = ToolMessage("not today", artifact={"code": 7}, status="error", tool_call_id="1")
+    result = await answer(returning(message))
+    assert result.content == [TextContent(text="not today")]
+    assert (result.is_error, result.structured_content) == (True, {"code": 7})
 
 
 @pytest.mark.parametrize("how", ["result", "message"])
@@ -330,13 +333,6 @@ async def test_results_of_other_mcp_tools_pass_whole(host: NotebookHost, serve: 
         assert through.content == direct.content
         assert through.structured_content == direct.structured_content
         assert through.is_error == direct.is_error == (b == 0)
-
-
-async def test_a_message_that_a_tool_makes_itself_is_read() -> None:
-    message = ToolMessage("not today", artifact={"code": 7}, status="error", tool_call_id="1")
-    result = await answer(returning(message))
-    assert result.content == [TextContent(text="not today")]
-    assert (result.is_error, result.structured_content) == (True, {"code": 7})
 
 
 # What fails
@@ -368,10 +364,23 @@ async def test_a_failing_tool_answers_with_its_text(served: BaseTool, says: str)
     assert "\n" not in block.text
 
 
-async def test_the_session_survives_an_error_that_is_shown(serve: Callable[..., Any]) -> None:
-    connection = await serve(add, raising(RuntimeError("out of ink")))
+async def test_the_session_survives_errors_and_timeouts(serve: Callable[..., Any]) -> None:
+    cancelled = asyncio.Event()
+
+    @tool
+    async def hang() -> None:
+        """Never answer."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    connection = await serve(add, raising(RuntimeError("out of ink")), hang)
     with pytest.raises(MCPMagicError, match="lc:fail failed: RuntimeError: out of ink"):
         await connection.call("fail")
+    with pytest.raises(RequestTimeoutError):
+        await connection.call_tool("hang", {}, timeout=0.3)
+    await asyncio.wait_for(cancelled.wait(), 60)
     assert (await connection.call("add", a=1)).data == 2
 
 
@@ -402,11 +411,8 @@ async def test_a_function_that_blocks_does_not_block_the_loop(serve: Callable[..
         ran.append(threading.get_ident())
         return str(opened.wait(60))
 
-    class Wait(BaseTool):
-        name: str = "wait_too"
-        description: str = "Wait in a thread."
-
-        def _run(self) -> str:
+    class Wait(Travel):
+        def _run(self, **arguments: Any) -> str:  # type: ignore[override]
             return wait.func()  # type: ignore[attr-defined,no-any-return]
 
     @tool
@@ -418,28 +424,11 @@ async def test_a_function_that_blocks_does_not_block_the_loop(serve: Callable[..
         return "opened"
 
     connection = await serve(wait, Wait(), open_it)
-    calls = [connection.call(name) for name in ("wait", "wait_too", "open_it")]
+    days: Any = {"route": {"start": "Bern"}, "days": 3}
+    calls = [connection.call("wait"), connection.call("travel", **days), connection.call("open_it")]
     results = await asyncio.wait_for(asyncio.gather(*calls), 60)
     assert [result.text for result in results] == ["True", "True", "opened"]
     assert threading.get_ident() not in ran
-
-
-async def test_a_call_that_times_out_cancels_an_async_tool(serve: Callable[..., Any]) -> None:
-    cancelled = asyncio.Event()
-
-    @tool
-    async def hang() -> str:
-        """Never answer."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-        return ""
-
-    connection = await serve(hang)
-    with pytest.raises(RequestTimeoutError):
-        await connection.call_tool("hang", {}, timeout=0.3)
-    await asyncio.wait_for(cancelled.wait(), 60)
 
 
 # What cannot be served
