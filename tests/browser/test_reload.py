@@ -65,9 +65,7 @@ def reloaded(lab: Lab, form: Locator, panel: Locator) -> None:
     raise AssertionError("the widgets are lost five times")
 
 
-def test_widgets_work_after_a_reload_and_say_when_the_kernel_restarts(
-    jupyterlab: JupyterLab, live_browser: Browser
-) -> None:
+def test_widgets_survive_a_reload_and_report_a_restart(jupyterlab: JupyterLab, live_browser: Browser) -> None:
     write_notebook(jupyterlab.folder / "reloaded.ipynb", (*SETUP, *CELLS))
     with jupyterlab.open(live_browser, "reloaded.ipynb") as lab:
         lab.run_all()

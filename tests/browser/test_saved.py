@@ -144,7 +144,7 @@ def opened(lab: Lab, server: JupyterLab, file: str) -> Iterator[Lab]:
     page.close()
 
 
-def test_an_untrusted_notebook_keeps_borders_paddings_and_colours(live: Lab, untrusted: Lab) -> None:
+def test_an_untrusted_notebook_keeps_borders_and_colours(live: Lab, untrusted: Lab) -> None:
     theirs, ours = untrusted.page, live.page
     assert theirs.locator(".mcp-magic").count() >= len(SHOWN)
     assert theirs.locator(".jp-OutputArea-output style").count() == 0
