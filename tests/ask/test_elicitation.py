@@ -224,8 +224,8 @@ def refusing_server(*data: Any) -> MCPServer:
 
     @server.tool()
     async def pay() -> str:
-        for each in refusals:
-            raise MCPError(code=-32042, message="pages first", data=each)
+        for pages in refusals:
+            raise MCPError(code=-32042, message="pages first", data=pages)
         return "paid"
 
     return server

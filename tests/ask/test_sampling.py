@@ -120,7 +120,7 @@ async def refused(connection: Connection, tool: str = "summarise") -> ProtocolEr
 async def asking(host: Host, model: Any, person: Any, *requests: dict[str, Any]) -> Connection:
     """Connect a server that asks for all of these at once."""
     samples(host, model, person)
-    params = [CreateMessageRequestParams(**{"messages": [HELLO], "max_tokens": 10, **each}) for each in requests]
+    params = [CreateMessageRequestParams(**{"messages": [HELLO], "max_tokens": 10, **request}) for request in requests]
     return await host.connect(asking_server(*params), name="asking")
 
 

@@ -396,15 +396,15 @@ async def test_thread_failure_during_run_is_told(trip: Notebook) -> None:
 async def test_bound_tools_are_those_that_the_model_is_given(notebook: Notebook) -> None:
     listing = await notebook("tools --bound")
     await notebook.agent("--model $m")
-    given = {tool["function"]["name"]: tool for tool in notebook.model.seen[0].tools}
-    assert {row["bound as"] for row in listing} == set(given)
+    bound_tools = {tool["function"]["name"]: tool for tool in notebook.model.seen[0].tools}
+    assert {row["bound as"] for row in listing} == set(bound_tools)
     assert {row["tool"] for row in listing} == {row["tool"] for row in await notebook("tools")}
     for row in listing:
-        sent = len(str(convert_to_openai_tool(given[row["bound as"]])))
+        sent = len(str(convert_to_openai_tool(bound_tools[row["bound as"]])))
         assert row["tokens"] == -(-row["characters"] // 4)
         assert 0.8 < row["characters"] / sent < 1.25
     total = sum(row["tokens"] for row in listing)
-    assert listing.note.startswith(f"{len(given)} tools, about {total:,} tokens at each turn of the model")
+    assert listing.note.startswith(f"{len(bound_tools)} tools, about {total:,} tokens at each turn of the model")
 
     rows = list(await notebook("tools --cost"))
     assert {row["name"] for row in rows[:2]} == {"math", "weather"}
@@ -416,7 +416,7 @@ async def test_bound_tools_are_those_that_the_model_is_given(notebook: Notebook)
     listing = await notebook("tools math --bound --search PRIME")
     assert [row["bound as"] for row in listing] == ["math__primes"]
     assert listing.note.startswith("1 tool, about ")
-    assert "no tools with 'zzz' in what a model is given" in str(await notebook("tools --bound --search zzz"))
+    assert "no tools with 'zzz' in what a model is bound_tools" in str(await notebook("tools --bound --search zzz"))
     assert "Did you mean 'math'" in await notebook.error(errors.UnknownServerError, "tools mth --bound")
     await host.close()
     assert "no server is connected" in str(await notebook("tools --bound"))
