@@ -416,7 +416,7 @@ async def test_bound_tools_are_those_that_the_model_is_given(notebook: Notebook)
     listing = await notebook("tools math --bound --search PRIME")
     assert [row["bound as"] for row in listing] == ["math__primes"]
     assert listing.note.startswith("1 tool, about ")
-    assert "no tools with 'zzz' in what a model is bound_tools" in str(await notebook("tools --bound --search zzz"))
+    assert "no tools with 'zzz' in what a model is given" in str(await notebook("tools --bound --search zzz"))
     assert "Did you mean 'math'" in await notebook.error(errors.UnknownServerError, "tools mth --bound")
     await host.close()
     assert "no server is connected" in str(await notebook("tools --bound"))
