@@ -176,7 +176,6 @@ async def test_model_is_asked_what_the_person_made_of_the_request(host: Host) ->
     assert model.asked[0].messages == (said("Dogs bark."),)
     [record] = host.consent.audit.records
     assert (record.decision, sorted(record.changed)) == ("edit", ["messages", "systemPrompt"])
-
     host.sampling.reviewer = Person(messages=())
     assert "after your changes: a sampling request without messages" in str(await refused(connection))
     assert len(model.asked) == 1

@@ -129,7 +129,6 @@ async def test_texts_serve_once_and_patterns_again_within_limits(answers: Any) -
     replies: list[Any] = ["first", {"message": "sky*", "reply": "blue"}, "second"]
     result = await answers("asking:ask", {"sampling": replies})
     assert [text.rpartition(" ")[2] for text in result.text] == ["first", "blue", "second", "blue"]
-
     required = asks("Add", tools=[ADD], tool_choice=ToolChoice(mode="required"))
     connection = await host.connect(asking_server(asks("Count", stop_sequences=[" three"]), required), name="limits")
     replies = [{"message": "Count", "reply": "one two three four"}, {"message": "Add", "reply": "7"}]
