@@ -66,12 +66,10 @@ async def test_answer_reaches_the_tool_unless_it_cannot_be_sent(host: Host) -> N
         assert asked.defaults == {"days": 3}
         assert f"elicitation 'Where to?': {answer.action} (" in logged(connection).splitlines()[-1]
     assert len(scripted.asked) == len(answers)
-
     scripted.answers += [Answer.accept({"city": "Osl\ud800"}), OSLO]
     assert (await connection.call("plan")).text == "accept Oslo 3", "a lone surrogate is not sent"
     assert "'Where to?' is asked again: the answer.city: character 4 is '\\ud800'" in logged(connection)
     assert connection.failures == 0
-
     own = Scripted(Answer.accept({"city": "Rome"}))
     assert (await connection.call_tool("plan", {}, elicitor=own)).text == "accept Rome 3", "a call may bring its own"
     host.elicitation.elicitor = None
@@ -224,8 +222,8 @@ def refusing_server(*data: Any) -> MCPServer:
 
     @server.tool()
     async def pay() -> str:
-        for each in refusals:
-            raise MCPError(code=-32042, message="pages first", data=each)
+        for pages in refusals:
+            raise MCPError(code=-32042, message="pages first", data=pages)
         return "paid"
 
     return server

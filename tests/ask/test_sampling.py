@@ -120,7 +120,7 @@ async def refused(connection: Connection, tool: str = "summarise") -> ProtocolEr
 async def asking(host: Host, model: Any, person: Any, *requests: dict[str, Any]) -> Connection:
     """Connect a server that asks for all of these at once."""
     samples(host, model, person)
-    params = [CreateMessageRequestParams(**{"messages": [HELLO], "max_tokens": 10, **each}) for each in requests]
+    params = [CreateMessageRequestParams(**{"messages": [HELLO], "max_tokens": 10, **request}) for request in requests]
     return await host.connect(asking_server(*params), name="asking")
 
 
@@ -176,7 +176,6 @@ async def test_model_is_asked_what_the_person_made_of_the_request(host: Host) ->
     assert model.asked[0].messages == (said("Dogs bark."),)
     [record] = host.consent.audit.records
     assert (record.decision, sorted(record.changed)) == ("edit", ["messages", "systemPrompt"])
-
     host.sampling.reviewer = Person(messages=())
     assert "after your changes: a sampling request without messages" in str(await refused(connection))
     assert len(model.asked) == 1

@@ -301,7 +301,6 @@ async def test_audit_file_is_written_before_the_call_or_stops_it(host: Host, tmp
     (line,) = file.read_text().splitlines()
     assert "sesame" not in line
     assert json.loads(line)["by"] == "approval = 'auto'"
-
     host.consent.audit.file = tmp_path / "nowhere" / "audit.jsonl"
     sent = connection.calls
     with pytest.raises(ConfigError, match="cannot be written: No such file or directory; nothing was called"):

@@ -120,7 +120,7 @@ def test_ten_thousand_tools_cost_little() -> None:
     started = time.thread_time()
     definitions.saw("s", tools)
     first = time.thread_time() - started
-    definitions.saw("s", [each.model_copy() for each in tools])
+    definitions.saw("s", [one.model_copy() for one in tools])
     assert first < 0.5
     assert time.thread_time() - started < 5
 

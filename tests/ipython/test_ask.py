@@ -182,13 +182,11 @@ async def test_hidden_values_of_an_agents_call_can_be_viewed() -> None:
     assert typist.written[0].endswith("  password = *** (11 characters)\n  hidden: password (the name of a secret)")
     assert typist.prompts[0].endswith("[v]iew hidden: ")
     assert typist.written[1] == "  password = hunter\\x1b[2J2"
-
     shown: list[str] = []
     typist = Typist("v", "", "y", reveal=lambda text: shown.append(text) or shown.clear)
     assert await typist.decide(login) == Decision(True)
     assert "hunter" not in "".join(typist.written), "it is not where it would be kept"
     assert (typist.prompts[1], shown) == ("Enter hides it again: ", [])
-
     typist = Typist("v", "y")
     await typist.decide(replace(login, asker="person"))
     assert "hunter" not in "".join(typist.written), "of one's own call there is nothing more to view"
@@ -291,7 +289,6 @@ async def test_form_is_filled_in_line_by_line() -> None:
     assert typist.prompts[2].endswith(" [3]: ")
     assert typist.hidden == [typist.prompts[4]]
     assert typist.written[0].startswith("Server trips asks you for:\n  Where to?\nThis seems to ask for a secret: pass")
-
     words = "Enter your API key"
     asked = Elicitation("asker", words, "form", secrets_marked({"properties": {"it": {"type": "string"}}}, words))
     typist = Typist("f", "sk-0123456789", "s")
@@ -305,12 +302,10 @@ async def test_value_that_does_not_fit_is_asked_again_with_reason() -> None:
     written = "\n".join(typist.written)
     assert "city: " in written
     assert "days: expected integer, got 'many'" in written
-
     note = {"type": "object", "properties": {"note": {"type": ["object", "integer"]}}}
     typist = Typist("f", '{"a": 1}', "s", "f", "3", "s")
     assert (await typist.fill_in(Elicitation("trips", "Note?", "form", note))).content == {"note": 3}
     assert any("note: the protocol takes text" in line for line in typist.written)
-
     with pytest.raises(IndexError):  # it asks on for what is required
         await Typist("f", "", "", "", "", "s").fill_in(FORM)
     typist = Typist("f", "", "", "", "", "s", "f", "Oslo", "", "", "", "s")

@@ -59,7 +59,7 @@ def answers(magic: Magic) -> Any:
 async def test_file_answers_what_the_server_asks_you(answers: Any) -> None:
     await host.connect(trip_server(), name="trip")
     await host.connect(url_server("https://pay.example.org/"), name="pay")
-    for given, text in (
+    for written, text in (
         ([{"city": "Oslo", "days": 1}], "accept Oslo 1"),
         ([{"action": "accept", "content": {"city": "Rome"}}], "accept Rome 3"),
         (["decline"], "decline"),
@@ -69,20 +69,20 @@ async def test_file_answers_what_the_server_asks_you(answers: Any) -> None:
         ({"sampling": [], "elicitation": {"Where to?": {"city": "Oslo"}}}, "accept Oslo 3"),
         ({"sampling": [], "elicitation": [{"city": "Oslo"}]}, "accept Oslo 3"),
     ):
-        assert (await answers("trip:plan", given)).text == text
+        assert (await answers("trip:plan", written)).text == text
     assert (await answers("pay:pay", ["accept"])).text == "accept"
 
 
 async def test_answer_that_is_missing_or_wrong_is_an_error(magic: Magic, answers: Any) -> None:
     connection = await host.connect(trip_server(), name="trip")
-    for given, message in (
+    for written, message in (
         ([], "answers.json has no answer to 'Where to?'"),
         ({"What?": "cancel"}, "answers.json has no answer to 'Where to?'"),
         ([{"city": "O"}], "the answer to 'Where to?' in answers.json does not fit: city: "),
         ([7], 'answers.json: an answer is "accept", "decline", "cancel" or an object, not 7'),
         ("yes", "answers.json must hold a list of answers, or an object with an answer for each message"),
     ):
-        assert (await answers("trip:plan", given, ArgumentsError)).startswith(message)
+        assert (await answers("trip:plan", written, ArgumentsError)).startswith(message)
     before = connection.calls
     error = await magic.error(ConfigError, "call trip:plan --answers none.json")
     assert "none.json: cannot be read: No such file or directory" in error
@@ -129,7 +129,6 @@ async def test_texts_serve_once_and_patterns_again_within_limits(answers: Any) -
     replies: list[Any] = ["first", {"message": "sky*", "reply": "blue"}, "second"]
     result = await answers("asking:ask", {"sampling": replies})
     assert [text.rpartition(" ")[2] for text in result.text] == ["first", "blue", "second", "blue"]
-
     required = asks("Add", tools=[ADD], tool_choice=ToolChoice(mode="required"))
     connection = await host.connect(asking_server(asks("Count", stop_sequences=[" three"]), required), name="limits")
     replies = [{"message": "Count", "reply": "one two three four"}, {"message": "Add", "reply": "7"}]
@@ -164,12 +163,12 @@ async def test_missing_reply_is_told_despite_tolerant_tool(answers: Any) -> None
 
 async def test_file_that_is_wrong_sends_nothing(answers: Any) -> None:
     connection = await host.connect(sampling_server(), name="writer")
-    for given, problem in (
+    for written, problem in (
         ({"sampling": [7]}, "answers.json: a reply is a text or an object, not 7"),
         ({"sampling": [{"replay": "x"}]}, "answers.json: a reply has no 'replay'. Did you mean 'reply'"),
         ({"sampling": [{"server": "x"}]}, 'answers.json: a reply has either "reply", the text, or "deny", the reason'),
         ({"sampling": [{"reply": 7}]}, "answers.json: 'reply' of a reply must be a text, not 7"),
         ({"sampling": [], "elicitation": [], "x": 1}, """answers.json: 'x' is beside "sampling" and"""),
     ):
-        assert (await answers("writer:summarise", given, ArgumentsError)).startswith(problem)
+        assert (await answers("writer:summarise", written, ArgumentsError)).startswith(problem)
     assert connection.calls == 0

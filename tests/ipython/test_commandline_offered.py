@@ -49,7 +49,7 @@ def words_of(line: str) -> list[str]:
     assert isinstance(call[0], ast.Expr)
     assert isinstance(call[0].value, ast.Call)
     assert ast.unparse(call[0].value.func) == "get_ipython().run_line_magic"
-    name, rest = (ast.literal_eval(each) for each in call[0].value.args)
+    name, rest = (ast.literal_eval(word) for word in call[0].value.args)
     assert name == "mcp"
     return split_line(rest.rstrip().removesuffix(";"))
 

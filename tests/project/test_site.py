@@ -151,9 +151,10 @@ def broken(name: str, pages: Mapping[str, str], others: set[str]) -> list[str]:
 REFERENCE = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
 
 
-@pytest.mark.parametrize("name", sorted(site()))
-def test_links_of_a_page_lead_somewhere(name: str) -> None:
-    assert broken(name, site(), assets()) == []
+def test_links_of_all_pages_lead_somewhere() -> None:
+    problems = {name: broken(name, site(), assets()) for name in site()}
+    assert len(problems) > 50
+    assert {name: lines for name, lines in problems.items() if lines} == {}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_links_of_a_page_lead_somewhere(name: str) -> None:
         ("[Host][mcp_magic.Hots]", "could not find cross-reference target [Host][mcp_magic.Hots]"),
     ],
 )
-def test_a_link_that_leads_nowhere_is_found(text: str, problem: str) -> None:
+def test_link_that_leads_nowhere_is_reported(text: str, problem: str) -> None:
     problems = broken("page.md", site() | {"page.md": links.rewritten(text, "page.md")}, assets())
     assert problem in "".join(problems)
     assert len(problems) == bool(problem)

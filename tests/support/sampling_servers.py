@@ -118,7 +118,7 @@ def asking_server(*requests: CreateMessageRequestParams) -> Server[Any]:
         if params.input_responses:
             texts = [shown(params.input_responses[str(number)]) for number in range(len(requests))]
             return CallToolResult(content=[TextContent(text=text) for text in texts])
-        asked = {str(number): CreateMessageRequest(params=each) for number, each in enumerate(requests)}
+        asked = {str(number): CreateMessageRequest(params=request) for number, request in enumerate(requests)}
         return InputRequiredResult(input_requests=asked, request_state="s")
 
     return Server("asking", on_list_tools=tools, on_call_tool=call)

@@ -105,7 +105,6 @@ async def test_declared_agent_runs_as_declared_unless_the_line_wins(notebook: No
     assert "denied" in run.calls["error"][0]
     assert run.calls["approved by"][0] != ""
     assert [row["thread"] for row in await notebook("agent")] == ["numbers"]
-
     line = (
         "analyst --servers math,weather --tools 'math:add, weather:*' --approve auto --system 'Be kind.' "
         "--max-turns 3 --thread other --show full"
@@ -119,7 +118,6 @@ async def test_declared_agent_runs_as_declared_unless_the_line_wins(notebook: No
     assert "math__power" not in tools
     assert (run.thread, run.stopped, run.answer, run.transcript.show) == ("other", "", "3", "full")
     assert list(run.calls["error"].fillna("")) == ["", ""]
-
     run = await notebook.agent("analyst --model $other", other=ScriptedModel(["from the other"]))
     assert run.answer == "from the other"
     assert notebook.model.seen == []
@@ -258,14 +256,12 @@ async def test_with_code_the_model_writes_programs_whose_values_stay(
     assert notebook.given()[1] == {"run_program"}
     assert (run.value, run.variables, run.code) == (3, {"total": 3}, PROGRAM[0][1]["code"])
     assert "ok math:add(a=1, b=2)" in told(run)
-
     for line in ("agent --cell", "agent --cell sums"):
         assert str(await notebook(line)) == "the program of 'sums' is in the next cell"
     assert cells[0] == cells[1]
     ran = await notebook.shell.run_cell_async(cells[0], transformed_cell=cells[0])
     assert ran.success
     assert (notebook.shell.user_ns["total"], ran.result) == (3, 3)
-
     await notebook("up", DECLARED + "code = true\n")
     await notebook.agent("analyst")
     assert notebook.given()[1] == {"run_program"}
@@ -338,7 +334,6 @@ async def test_thread_is_forked_gone_on_with_and_deleted(trip: Notebook) -> None
     assert run.answer == "9"
     turns = {row["thread"]: row["turns"] for row in await trip("agent --fork trip")}
     assert turns == {"trip": 3, "other": 3, "trip-fork": 3}
-
     await trip.agent("--model $m --thread me@home", "hi")
     listing = await trip("agent --fork me@home --name copy")
     assert {row["thread"] for row in listing} == {"copy", "me@home", *turns}, "a name with an @ is forked whole"
@@ -396,23 +391,21 @@ async def test_thread_failure_during_run_is_told(trip: Notebook) -> None:
 async def test_bound_tools_are_those_that_the_model_is_given(notebook: Notebook) -> None:
     listing = await notebook("tools --bound")
     await notebook.agent("--model $m")
-    given = {tool["function"]["name"]: tool for tool in notebook.model.seen[0].tools}
-    assert {row["bound as"] for row in listing} == set(given)
+    bound_tools = {tool["function"]["name"]: tool for tool in notebook.model.seen[0].tools}
+    assert {row["bound as"] for row in listing} == set(bound_tools)
     assert {row["tool"] for row in listing} == {row["tool"] for row in await notebook("tools")}
     for row in listing:
-        sent = len(str(convert_to_openai_tool(given[row["bound as"]])))
+        sent = len(str(convert_to_openai_tool(bound_tools[row["bound as"]])))
         assert row["tokens"] == -(-row["characters"] // 4)
         assert 0.8 < row["characters"] / sent < 1.25
     total = sum(row["tokens"] for row in listing)
-    assert listing.note.startswith(f"{len(given)} tools, about {total:,} tokens at each turn of the model")
-
+    assert listing.note.startswith(f"{len(bound_tools)} tools, about {total:,} tokens at each turn of the model")
     rows = list(await notebook("tools --cost"))
     assert {row["name"] for row in rows[:2]} == {"math", "weather"}
     assert rows[0]["tokens"] >= rows[1]["tokens"]
     bound = {row["tool"]: row["tokens"] for row in listing}
     assert {row["name"]: row["tokens"] for row in rows if row["what"] == "tool"} == bound
     assert all(row["name"].startswith("math") for row in await notebook("tools math --cost"))
-
     listing = await notebook("tools math --bound --search PRIME")
     assert [row["bound as"] for row in listing] == ["math__primes"]
     assert listing.note.startswith("1 tool, about ")

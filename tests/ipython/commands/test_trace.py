@@ -93,7 +93,6 @@ async def test_number_shows_a_request_beside_its_answer(magic: Magic, monkeypatc
         ("trace 1 --export x.jsonl", errors.CommandError, "--export chooses among messages"),
     ):
         assert says in await magic.error(kind, line)
-
     number = number_of(await magic("trace math"), "server/discover")
     assert "… more: .blocks has it" not in str(await magic(f"trace {number}"))
     monkeypatch.setattr("mcp_magic.display.document.display.characters", 100)
@@ -394,7 +393,6 @@ async def test_traceback_is_one_row_also_around_a_message(magic: Magic) -> None:
     shown = str(await magic(f"trace {rows[0]['number']}"))
     assert shown.splitlines()[1] == rows[0]["says"]
     assert "The above exception was the direct cause" in shown
-
     await magic.error(errors.ToolError, "call failing:tool_3")
     traced, logged = await magic("trace failing"), await magic("logs failing")
     record = [row for row in traced if row["way"] == "stderr"][-1]
@@ -418,7 +416,6 @@ async def test_cut_message_says_how_much_it_had(magic: Magic) -> None:
     assert f"… {100 - len(kept)} more: not kept, cut when it was recorded" in html_of(message)
     assert "… 1 more: .blocks has them" not in html_of(message)
     assert re.search(rf"<b>{number} ←, about 5\d\.\d kB, cut when it was recorded</b>", html_of(listing))
-
     await magic.error(errors.ToolError, "call failing:tool_2")
     listing = await magic("trace failing --method tools/call")
     assert listing[-1]["says"].startswith("tool error: block 0 yyy")
@@ -482,7 +479,6 @@ async def test_stderr_stands_after_its_request_and_is_masked(magic: Magic) -> No
             await magic(f"call bad:{tool}")
             new = await follower.take()
         assert new[0].data == "password=***"
-
     before = len(await magic("trace math"))
     assert len(await magic("trace bad --clear")) == len(await magic("trace bad")) == 0
     assert len(await magic("trace math")) == before > 0
@@ -546,7 +542,6 @@ async def test_logs_have_their_newest_rows_in_view_and_wrap(magic: Magic, monkey
         assert "INFO: 300 " in shown
         assert "INFO: 100 " not in shown
         assert "… 100 more logs: .df has all 300" in shown
-
     monkeypatch.setenv("COLUMNS", "80")
     host.failed["shop"] = f"ERROR: {'word ' * 24}end\n    at {'place ' * 15}end"
     lines = str(await magic("logs shop")).splitlines()
