@@ -115,26 +115,15 @@ def test_a_layout_is_a_table(name: str) -> None:
         assert "columns" in bundle(text_result(json.dumps(data)))["text/plain"] or frame.shape[1] == 1 or frame.empty
 
 
-NO_ROWS: dict[str, Any] = {
-    "number": 3,
-    "text": "a",
-    "null": None,
-    "empty": {},
-    "nested": {"a": {"b": 1}},
-    "lengths": {"a": [1, 2], "b": [3]},
-    "ragged": [[1], [1, 2]],
-    "empty lists": [[], []],
-    "mixed": [1, {"a": 1}],
-    "two lists": {"a": [{"x": 1}], "b": [{"y": 2}]},
-    "words": [["the", "quick", "fox"], ["a", "dog"]],
-    "names twice": [["a", "a"], [1]],
-    "nested rows": {"results": [[{"a": 1}], [1, 2]]},
-}
+NO_ROWS: list[Any] = [
+    *(3, "a", None, {}, {"a": {"b": 1}}, {"a": [1, 2], "b": [3]}, [[1], [1, 2]], [[], []], [1, {"a": 1}]),
+    *({"a": [{"x": 1}], "b": [{"y": 2}]}, [["the", "quick", "fox"], ["a", "dog"]], [["a", "a"], [1]]),
+    {"results": [[{"a": 1}], [1, 2]]},
+]
 
 
-@pytest.mark.parametrize("name", NO_ROWS)
-def test_other_json_is_no_table(name: str) -> None:
-    assert find_rows(NO_ROWS[name]) is None
+def test_other_json_is_no_table() -> None:
+    assert [value for value in NO_ROWS if find_rows(value) is not None] == []
 
 
 def test_empty_results_are_empty_tables() -> None:
@@ -178,28 +167,14 @@ TEXTS: dict[str, tuple[str, list[str], list[list[Any]]]] = {
     "CSV amid": ("Two cities, by name:\na,b\n1,2\n\n1 row, done.", ["a", "b"], [["1", "2"]]),
     "tuples": ("[(1, 'x'), (2, 'y')]", ["0", "1"], [[1, "x"], [2, "y"]]),
 }
-PROSE: dict[str, str] = {
-    "sentences": "Hello, world\nGoodbye, world\n",
-    "letter": "Dear Ann,\nthank you, and kind regards,\nBob",
-    "one line": "a,b",
-    "numbers": "1,2\n3,4\n",
-    "traceback": "Traceback (most recent call last):\n  File 'x', line 3, in y\nValueError: a, b\n",
-    "pipe": "a | b\n- c\n",
-    "no rows": "| a | b |\n|---|---|\n",
-    "cut lines": '{"a": 1}\n{"a": ',
-    "footnote": "[1] see below, there",
-    "list": "[1, 2, 3,]",
-    "code in prose": "Use it so:\nf(a,b)\ng(c,d)\n",
-    "two objects": 'Send {"a": 1}\nor: {"a": 2}\n',
-    "code": "def f(a, b):\n    return a, b\n",
-    "ragged": "a,b\n1,2,3\n",
-    "names twice": "a,a\nx,y\n",
-    "nothing": "",
-    "layout": "<table><tr><td>logo<td>menu</table>",
-    "open HTML": "<table><tr><th>a",
-    "no HTML": "a < b, <table>",
-    "empty HTML": "<table></table>",
-}
+PROSE = [
+    *("Hello, world\nGoodbye, world\n", "Dear Ann,\nthank you, and kind regards,\nBob", "a,b", "1,2\n3,4\n"),
+    *("Traceback (most recent call last):\n  File 'x', line 3, in y\nValueError: a, b\n", "a | b\n- c\n"),
+    *("| a | b |\n|---|---|\n", '{"a": 1}\n{"a": ', "[1] see below, there", "[1, 2, 3,]"),
+    *("Use it so:\nf(a,b)\ng(c,d)\n", 'Send {"a": 1}\nor: {"a": 2}\n', "def f(a, b):\n    return a, b\n"),
+    *("a,b\n1,2,3\n", "a,a\nx,y\n", "", "<table><tr><td>logo<td>menu</table>", "<table><tr><th>a"),
+    *("a < b, <table>", "<table></table>"),
+]
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -212,9 +187,8 @@ def test_a_table_in_text_is_read(name: str) -> None:
     assert rows.frame().shape == (len(values), len(names))
 
 
-@pytest.mark.parametrize("name", PROSE)
-def test_prose_stays_prose(name: str) -> None:
-    assert passages(PROSE[name]) == []
+def test_prose_stays_prose() -> None:
+    assert [text for text in PROSE if passages(text)] == []
 
 
 def test_a_table_in_prose_is_a_frame_but_the_prose_is_shown() -> None:
