@@ -270,6 +270,9 @@ def test_repr_and_help_name_the_values() -> None:
     assert "\n" not in repr(result)
     assert all(f"result.{name}" in (ToolResult.__doc__ or "") for name in ("data", "df", "frames", "text", "images"))
     assert str(text_result("hello")) == "hello"
+    noted = text_result(meta={"a": 1})
+    noted.meta["a"] = 2  # a copy
+    assert noted.meta == {"a": 1}
 
 
 @pytest.mark.parametrize(("text", "shown"), [("null", "null"), ("[]", "an empty list"), ("{}", "an empty object")])
@@ -288,12 +291,6 @@ def test_an_answer_of_one_line_is_little_and_as_asked_for() -> None:
     assert set(result._repr_mimebundle_(exclude={"text/plain"})) == {"text/html"}
     embedded = EmbeddedResource(resource=TextResourceContents(uri="x://a", mime_type="text/markdown", text="*hi*"))
     assert bundle(ToolResult(CallToolResult(content=[embedded])))["text/markdown"] == "*hi*"
-
-
-def test_meta_is_a_copy() -> None:
-    result = ToolResult(CallToolResult(content=[], meta={"a": 1}))
-    result.meta["a"] = 2
-    assert result.meta == {"a": 1}
 
 
 IMAGE = ImageContent(data=b64(png()), mime_type="image/png")
