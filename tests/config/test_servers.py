@@ -103,6 +103,9 @@ def test_vs_codes_and_jupyters_files_are_understood() -> None:
     both = {"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}}}
     assert [entry.name for entry in parse_all(both)] == ["a", "b"]
     assert parse_all({}) == []
+    bad, good = parse_all({"mcpServers": {"bad": {}, "good": {"command": "x"}}})
+    assert isinstance(bad.problem, ConfigError)
+    assert (good.spec, good.problem) == (StdioSpec(command="x"), None)
 
 
 def test_our_own_keys_and_relative_paths_are_read(tmp_path: Path) -> None:
@@ -189,12 +192,6 @@ def test_a_key_that_is_missed_refuses_the_server(fields: Any, message: str) -> N
     assert problem_of(fields).startswith(f"mcp.json: server 'it': {message}")
 
 
-def test_a_wrong_server_leaves_the_others_usable() -> None:
-    bad, good = parse_all({"mcpServers": {"bad": {}, "good": {"command": "x"}}})
-    assert isinstance(bad.problem, ConfigError)
-    assert (good.spec, good.problem) == (StdioSpec(command="x"), None)
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -236,13 +233,9 @@ def test_a_document_without_servers_says_what_is_in_it(data: Any, message: str) 
 )
 def test_a_key_without_effect_is_named(fields: dict[str, Any], unused: tuple[str, ...]) -> None:
     assert spec_of(fields).unused == unused
-
-
-def test_tools_that_are_switched_off_elsewhere_are_told() -> None:
-    assert spec_of({**X, "disabledTools": ["b"]}).unused_note == (
-        "its configuration has disabledTools, without effect here; all its tools are offered, "
-        "and `%mcp deny SERVER:TOOL` refuses one"
-    )
+    offered = "its configuration has disabledTools, without effect here; all its tools are offered, "
+    told = f"{offered}and `%mcp deny SERVER:TOOL` refuses one"
+    assert spec_of({**X, "disabledTools": ["b"]}).unused_note == told
 
 
 def write(path: Path, data: Any) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import pickle
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -17,11 +19,14 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult
 
-from mcp_magic.display.tables import find_rows, find_tables, passages
+from mcp_magic.display.tables import MAX_COLUMNS, Columns, Records, check_shape, find_rows, find_tables, passages
 from mcp_magic.errors import NoTableError
 from mcp_magic.results import ToolResult
+from tests.environments import ROOT
 from tests.support.schemas import BOOLEAN, INTEGER, NUMBER, TEXT, listed, of
 from tests.support.showcase import bundle, text_result
+from tests.support.table_victim import FILES, answered, read
+from tests.support.table_victim import TEXTS as HUGE_TEXTS
 
 WEATHER = {"latitude": 52.5, "hourly_units": {"time": "iso8601"}, "hourly": {"time": ["a", "b"], "t": [1, 2]}}
 CLICKHOUSE = {"meta": [{"name": "n", "type": "UInt64"}], "data": [[0]], "rows": 1, "statistics": {"elapsed": 0.1}}
@@ -110,26 +115,15 @@ def test_a_layout_is_a_table(name: str) -> None:
         assert "columns" in bundle(text_result(json.dumps(data)))["text/plain"] or frame.shape[1] == 1 or frame.empty
 
 
-NO_ROWS: dict[str, Any] = {
-    "number": 3,
-    "text": "a",
-    "null": None,
-    "empty": {},
-    "nested": {"a": {"b": 1}},
-    "lengths": {"a": [1, 2], "b": [3]},
-    "ragged": [[1], [1, 2]],
-    "empty lists": [[], []],
-    "mixed": [1, {"a": 1}],
-    "two lists": {"a": [{"x": 1}], "b": [{"y": 2}]},
-    "words": [["the", "quick", "fox"], ["a", "dog"]],
-    "names twice": [["a", "a"], [1]],
-    "nested rows": {"results": [[{"a": 1}], [1, 2]]},
-}
+NO_ROWS: list[Any] = [
+    *(3, "a", None, {}, {"a": {"b": 1}}, {"a": [1, 2], "b": [3]}, [[1], [1, 2]], [[], []], [1, {"a": 1}]),
+    *({"a": [{"x": 1}], "b": [{"y": 2}]}, [["the", "quick", "fox"], ["a", "dog"]], [["a", "a"], [1]]),
+    {"results": [[{"a": 1}], [1, 2]]},
+]
 
 
-@pytest.mark.parametrize("name", NO_ROWS)
-def test_other_json_is_no_table(name: str) -> None:
-    assert find_rows(NO_ROWS[name]) is None
+def test_other_json_is_no_table() -> None:
+    assert [value for value in NO_ROWS if find_rows(value) is not None] == []
 
 
 def test_empty_results_are_empty_tables() -> None:
@@ -173,28 +167,14 @@ TEXTS: dict[str, tuple[str, list[str], list[list[Any]]]] = {
     "CSV amid": ("Two cities, by name:\na,b\n1,2\n\n1 row, done.", ["a", "b"], [["1", "2"]]),
     "tuples": ("[(1, 'x'), (2, 'y')]", ["0", "1"], [[1, "x"], [2, "y"]]),
 }
-PROSE: dict[str, str] = {
-    "sentences": "Hello, world\nGoodbye, world\n",
-    "letter": "Dear Ann,\nthank you, and kind regards,\nBob",
-    "one line": "a,b",
-    "numbers": "1,2\n3,4\n",
-    "traceback": "Traceback (most recent call last):\n  File 'x', line 3, in y\nValueError: a, b\n",
-    "pipe": "a | b\n- c\n",
-    "no rows": "| a | b |\n|---|---|\n",
-    "cut lines": '{"a": 1}\n{"a": ',
-    "footnote": "[1] see below, there",
-    "list": "[1, 2, 3,]",
-    "code in prose": "Use it so:\nf(a,b)\ng(c,d)\n",
-    "two objects": 'Send {"a": 1}\nor: {"a": 2}\n',
-    "code": "def f(a, b):\n    return a, b\n",
-    "ragged": "a,b\n1,2,3\n",
-    "names twice": "a,a\nx,y\n",
-    "nothing": "",
-    "layout": "<table><tr><td>logo<td>menu</table>",
-    "open HTML": "<table><tr><th>a",
-    "no HTML": "a < b, <table>",
-    "empty HTML": "<table></table>",
-}
+PROSE = [
+    *("Hello, world\nGoodbye, world\n", "Dear Ann,\nthank you, and kind regards,\nBob", "a,b", "1,2\n3,4\n"),
+    *("Traceback (most recent call last):\n  File 'x', line 3, in y\nValueError: a, b\n", "a | b\n- c\n"),
+    *("| a | b |\n|---|---|\n", '{"a": 1}\n{"a": ', "[1] see below, there", "[1, 2, 3,]"),
+    *("Use it so:\nf(a,b)\ng(c,d)\n", 'Send {"a": 1}\nor: {"a": 2}\n', "def f(a, b):\n    return a, b\n"),
+    *("a,b\n1,2,3\n", "a,a\nx,y\n", "", "<table><tr><td>logo<td>menu</table>", "<table><tr><th>a"),
+    *("a < b, <table>", "<table></table>"),
+]
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -202,14 +182,13 @@ def test_a_table_in_text_is_read(name: str) -> None:
     text, names, values = TEXTS[name]
     [passage] = passages(text)
     [rows] = passage.tables
-    read, cells = rows.head(10)
-    assert (read, [list(row) for row in cells]) == (names, values)
+    columns, cells = rows.head(10)
+    assert (columns, [list(row) for row in cells]) == (names, values)
     assert rows.frame().shape == (len(values), len(names))
 
 
-@pytest.mark.parametrize("name", PROSE)
-def test_prose_stays_prose(name: str) -> None:
-    assert passages(PROSE[name]) == []
+def test_prose_stays_prose() -> None:
+    assert [text for text in PROSE if passages(text)] == []
 
 
 def test_a_table_in_prose_is_a_frame_but_the_prose_is_shown() -> None:
@@ -387,3 +366,32 @@ def test_table_search_takes_linear_time(name: str) -> None:
         result.df
     result.frames
     assert time.thread_time() - started < 3
+
+
+@pytest.fixture(scope="module")
+def gave() -> dict[str, str]:
+    """What `.df` gave in a process that has 2 GB; without bounds the first of them takes 5, others hundreds."""
+    victim = [sys.executable, "-m", "tests.support.table_victim"]
+    ran = subprocess.run(victim, cwd=ROOT, capture_output=True, text=True, timeout=90)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("TABLE ")]
+    return dict(json.loads(line.removeprefix("TABLE ")) for line in lines)
+
+
+def test_no_table_takes_all_memory(gave: dict[str, str]) -> None:
+    assert set(gave) == {*HUGE_TEXTS, *FILES}
+    assert all(said.startswith(("no table in this result: ", "no table in this resource: ")) for said in gave.values())
+    wide = "no table in this result: 80,000 columns; a DataFrame gets at most 5,000. .data or .text has them"
+    assert gave["rows without common columns"] == wide
+    sent = "no table in this result: 400,001 rows x 4,999 columns, of which 404,999 cells were sent; "
+    assert gave["CSV without cells"].startswith(sent)
+
+
+def test_ordinary_tables_are_made_whatever_their_size() -> None:
+    assert Records(values=[{"a": 1}, {"b": 2}]).frame().shape == (2, 2)
+    check_shape(*Columns(values={str(number): [1] * 200_000 for number in range(10)}).shape())
+    assert answered("[{'a': None}, {'a': 2}]").df.shape == (2, 1)
+    assert answered("|a|b|\n|-|-|\n|1|\n|1|2|3|\n").df.shape == (2, 2)
+    assert read(",".join(f"a{n}" for n in range(MAX_COLUMNS)) + "\n1\n").df.shape == (1, MAX_COLUMNS)
+    assert read("a" * 200_000 + ",b\n1,2\n").df.shape == (1, 2)  # a cell that is too long for `csv`
+    answered("a,b\n" + "x" * 200_000 + ",1\n")._repr_mimebundle_()

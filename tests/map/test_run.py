@@ -82,7 +82,7 @@ async def test_answers_that_are_lists_explode_if_asked(host: Host, calls: Counte
 
 
 async def test_cancelled_map_keeps_answers_and_retry_goes_on(host: Host) -> None:
-    waiting, go, given = list[int](), asyncio.Event(), list[Any]()
+    waiting, go, runs = list[int](), asyncio.Event(), list[Any]()
 
     async def work(n: int) -> int:
         if n >= 10 and not go.is_set():
@@ -93,15 +93,15 @@ async def test_cancelled_map_keeps_answers_and_retry_goes_on(host: Host) -> None
     await offer(host, work)
 
     async def mapping() -> None:
-        given.append(await host.map("s:work", [{"n": n} for n in range(40)], concurrency=4))
+        runs.append(await host.map("s:work", [{"n": n} for n in range(40)], concurrency=4))
 
-    host.services.reports.reporter = lambda report: given.insert(0, report)
+    host.services.reports.reporter = lambda report: runs.insert(0, report)
     task = asyncio.create_task(mapping())
     await until(lambda: len(waiting) == 4)
-    given[0].cancel()
+    runs[0].cancel()
     async with asyncio.timeout(5):
         await task
-    run = given[-1]
+    run = runs[-1]
     assert run.problem == "cancelled"
     assert [run.stats[state] for state in ("done", "unknown")] == [10, 4]
     go.set()

@@ -93,9 +93,9 @@ async def test_an_error_tells_its_line_and_keeps_the_whole(host: Host, name: str
     assert all(part in caught.value.whole for part in lines)
     if "data" in error:
         assert caught.value.data == error["data"]
-    with pytest.raises(MCPToolException) as given:
+    with pytest.raises(MCPToolException) as failed:
         await call(connection, "add", {"a": 1}, decision=Decision.approve())
-    told = str(given.value.content)
+    told = str(failed.value.content)
     assert all(part in told for part in lines)
     if isinstance(error.get("data"), dict):
         assert json.dumps(error["data"]) in told

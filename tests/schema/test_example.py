@@ -58,10 +58,3 @@ CIRCLE_OR_SQUARE = {
 )
 def test_an_example_has_what_is_required_or_shown(schema: dict[str, Any], made: dict[str, Any]) -> None:
     assert example_arguments(schema) == made
-
-
-def test_an_example_runs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
-    run: list[str] = []
-    monkeypatch.setattr("mcp_magic.schema.patterns._compiled", run.append)
-    assert example_arguments(of("a", a={**TEXT, "pattern": "^[A-Z]{3}$"})) == {"a": "text"}
-    assert run == []

@@ -185,15 +185,10 @@ CLOSED = [
 ]
 
 
-@pytest.mark.parametrize("schema", OPEN)
-def test_an_object_without_a_closed_list_of_names_is_open(schema: dict[str, Any]) -> None:
-    assert root_field(schema).is_open
+def test_an_object_with_listed_names_is_closed_by_default() -> None:
+    assert [schema for schema in OPEN if not root_field(schema).is_open] == []
+    assert [schema for schema in CLOSED if root_field(schema).is_open] == []
     assert root_field({"properties": {"meta": of()}}).children[0].is_open  # inside another
-
-
-@pytest.mark.parametrize("schema", CLOSED)
-def test_an_object_with_listed_names_is_closed(schema: dict[str, Any]) -> None:
-    assert not root_field(schema).is_open
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,11 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import check_arguments
 from mcp_magic.schema.validate import check_answer, is_surely_valid, native_check
 from tests.support.schemas import DRAFT7, INTEGER, NUMBER, TEXT
-from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values
 
 SECONDS = 3.0
 """CPU time; each case takes well under one, and without bounds minutes."""
@@ -89,19 +86,6 @@ def test_both_engines_give_the_same_verdicts(schema: Any, monkeypatch: pytest.Mo
     alone = verdicts(schema)
     differ = [(value, fast, slow) for value, fast, slow in zip(VALUES, with_both, alone, strict=True) if fast != slow]
     assert differ == []
-
-
-@QUICK
-@given(st.one_of(called(), st.tuples(anything_like_a_schema, json_values)), json_values)
-def test_a_fast_yes_is_a_yes_of_jsonschema(case: tuple[Any, Any], other: Any) -> None:
-    schema, value = case
-    answer = {"properties": {"a": schema}, "$defs": {"a": schema}, "required": ["a"]}
-    with pytest.MonkeyPatch.context() as patch:
-        fits = [native_check(answer, formats=False)({"a": each}) for each in (value, other)]
-        patch.setitem(sys.modules, "jsonschema_rs", None)
-        for each, fast in zip((value, other), fits, strict=True):
-            if fast and "pattern" not in str(schema):  # none is checked without jsonschema-rs
-                assert _passes(check_answer, {"a": each}, answer)
 
 
 def test_ordinary_schemas_are_decided_without_jsonschema() -> None:

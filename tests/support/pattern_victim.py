@@ -128,8 +128,9 @@ async def main() -> None:
     async for name, attack in attacks(connection, magics):
         began = time.process_time()
         try:
-            given = await attack
-            gave = given if isinstance(given, str) else f"{type(given).__name__} {getattr(given, 'unfit', '')}".rstrip()
+            result = await attack
+            gave = f"{type(result).__name__} {getattr(result, 'unfit', '')}".rstrip()
+            gave = result if isinstance(result, str) else gave
         except (ArgumentsError, InvalidResponseError, UnfitText) as error:
             gave = f"{type(error).__name__}: {error}"
         print("\nATTACK", json.dumps([name, time.process_time() - began, gave]), flush=True)

@@ -1,4 +1,4 @@
-"""What a tool's answer is in Python: its value, its table, its text, and its error."""
+"""What a tool's answer and a prompt are in Python: value, table, text, error, and messages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
+from langchain_core.messages import AIMessage, HumanMessage
+from mcp_types import (
+    CallToolResult,
+    EmbeddedResource,
+    GetPromptResult,
+    ImageContent,
+    PromptMessage,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
 
 from mcp_magic.errors import NoTableError, ToolError
-from mcp_magic.results import ToolResult
+from mcp_magic.results import PromptResult, ToolResult
 from tests.support.clocks import cpu_time
 from tests.support.raising import said
-from tests.support.showcase import b64, bundle, called, png, text_result
+from tests.support.showcase import b64, bundle, called, png, prompted, text_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,6 +270,9 @@ def test_repr_and_help_name_the_values() -> None:
     assert "\n" not in repr(result)
     assert all(f"result.{name}" in (ToolResult.__doc__ or "") for name in ("data", "df", "frames", "text", "images"))
     assert str(text_result("hello")) == "hello"
+    noted = text_result(meta={"a": 1})
+    noted.meta["a"] = 2  # a copy
+    assert noted.meta == {"a": 1}
 
 
 @pytest.mark.parametrize(("text", "shown"), [("null", "null"), ("[]", "an empty list"), ("{}", "an empty object")])
@@ -278,12 +291,6 @@ def test_an_answer_of_one_line_is_little_and_as_asked_for() -> None:
     assert set(result._repr_mimebundle_(exclude={"text/plain"})) == {"text/html"}
     embedded = EmbeddedResource(resource=TextResourceContents(uri="x://a", mime_type="text/markdown", text="*hi*"))
     assert bundle(ToolResult(CallToolResult(content=[embedded])))["text/markdown"] == "*hi*"
-
-
-def test_meta_is_a_copy() -> None:
-    result = ToolResult(CallToolResult(content=[], meta={"a": 1}))
-    result.meta["a"] = 2
-    assert result.meta == {"a": 1}
 
 
 IMAGE = ImageContent(data=b64(png()), mime_type="image/png")
@@ -322,3 +329,40 @@ def test_making_a_result_costs_next_to_nothing() -> None:
         for _ in range(count):
             ToolResult(raw, server="s", tool="t", seconds=0.1)
     assert cost.seconds / count < 20e-6
+
+
+async def test_a_prompt_becomes_messages_and_a_transcript() -> None:
+    prompt = await prompted(code="x = 1 < 2")
+    assert prompt.messages == [HumanMessage("Review this:\nx = 1 < 2")]
+    assert prompt.text == "Review this:\nx = 1 < 2"
+    assert prompt.description == "Asks for a review"
+    assert len(prompt) == 1
+    shown = bundle(prompt)
+    assert shown["text/plain"] == "Asks for a review\n\nuser:\n    Review this:\n    x = 1 < 2"
+    turn = '<b>user</b></div><div class="mcp-turn"[^>]*><pre>Review this:\nx = 1 &lt; 2</pre></div>'
+    assert re.search(turn, shown["text/html"])
+    assert pickle.loads(pickle.dumps(prompt)) == prompt
+    assert repr(prompt) == "<PromptResult showcase:review: 1 message, Review this: x = 1 < 2>"
+
+
+def test_images_files_and_links_become_blocks_in_order() -> None:
+    blocks = [
+        ("user", ImageContent(data=b64(png()), mime_type="image/png")),
+        ("assistant", TextContent(text="a pixel")),
+        ("user", EmbeddedResource(resource=TextResourceContents(uri="a:b", text="a file"))),
+        ("user", ResourceLink(name="notes", uri="a:notes")),
+    ]
+    messages = [PromptMessage(role=role, content=block) for role, block in blocks]  # type: ignore[arg-type]
+    prompt = PromptResult(GetPromptResult(messages=messages), server="s", prompt="p")
+    image, answer, file, link = prompt.messages
+    assert image.content == [{"type": "image", "base64": b64(png()), "mime_type": "image/png"}]
+    assert answer == AIMessage("a pixel")
+    assert file.content == [{"type": "text", "text": "a file"}]
+    assert link.content == [{"type": "text", "text": "notes: a:notes"}]
+    assert image.content_blocks[0]["type"] == "image"
+    shown = bundle(prompt)
+    roles = [line for line in shown["text/plain"].split("\n") if line.endswith(":")]
+    assert roles == ["user:", "assistant:", "user:", "user:"]
+    assert '<img src="data:image/png;base64,' in shown["text/html"]
+    assert "%mcp read a:notes --server s" in shown["text/plain"]
+    assert bundle(PromptResult(GetPromptResult(messages=[])))["text/plain"] == "The prompt has no messages."
