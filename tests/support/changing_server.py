@@ -84,16 +84,16 @@ class Changing:
         )
 
     async def _call(self, context: Any, params: Any) -> types.CallToolResult:
-        given = params.arguments or {}
+        arguments = params.arguments or {}
         if params.name == "set_text":
-            self.text = given["text"]
-            for _ in range(given.get("times", 1)):
-                await self._say(context, "send_resource_updated", ResourceUpdated(given.get("uri", URI)))
+            self.text = arguments["text"]
+            for _ in range(arguments.get("times", 1)):
+                await self._say(context, "send_resource_updated", ResourceUpdated(arguments.get("uri", URI)))
         elif params.name == "set_tool":
-            self.description = given.get("description", self.description)
-            self.schema = given.get("schema", self.schema)
+            self.description = arguments.get("description", self.description)
+            self.schema = arguments.get("schema", self.schema)
             await self._say(context, "send_tool_list_changed", ToolsListChanged())
-        return types.CallToolResult(content=[types.TextContent(type="text", text=f"worked with {given}")])
+        return types.CallToolResult(content=[types.TextContent(type="text", text=f"worked with {arguments}")])
 
     async def _say(self, context: Any, method: str, event: Any) -> None:
         if self.handshake:

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from typing import Any
 
-TOOLS = ("ask", "ask_and_end", "sample", "log", "progress", "change", "update", "stderr", "echo")
+TOOLS = ("ask", "sample", "log", "progress", "change", "update", "stderr", "echo")
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}, "size": {"type": "integer"}}}
 QUESTION = {"type": "object", "properties": {"city": {"type": "string"}}}
 CHANGED = [0]
@@ -52,7 +52,7 @@ def answered(message: dict[str, Any]) -> None:
     call, count, answers = WAITING.pop(message["id"])
     result = message.get("result", {})
     answers[message["error"]["message"] if "error" in message else result.get("action", "replied")] += 1
-    if answers.total() == count and call is not None:
+    if answers.total() == count:
         say(call, json.dumps(answers))
 
 
@@ -75,14 +75,9 @@ def flood(tool: str, count: int, size: int, meta: dict[str, Any]) -> None:
 
 
 def call(number: Any, params: dict[str, Any]) -> None:
-    tool, given = params["name"], params.get("arguments", {})
-    count, size = given.get("count", 1), given.get("size", 0)
-    if tool == "ask_and_end":
-        ask(f"over-{number}", tool, count, size)
-        for name in [name for name in WAITING if name.startswith(f"over-{number}-")]:
-            WAITING[name] = (None, count, WAITING[name][2])
-        say(number, "over")
-    elif tool in ("ask", "sample"):
+    tool, arguments = params["name"], params.get("arguments", {})
+    count, size = arguments.get("count", 1), arguments.get("size", 0)
+    if tool in ("ask", "sample"):
         ask(number, tool, count, size)
     else:
         flood(tool, count, size, params.get("_meta", {}))

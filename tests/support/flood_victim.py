@@ -1,4 +1,4 @@
-"""A host that meets `flood_server` with 200 MB to spare, and says what it kept of each flood."""
+"""A host that meets `flood_server` with 150 MB to spare, and says what it kept of each flood."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import psutil
 from mcp_magic._host import Host
 from mcp_magic.ask.elicitation import Answer, Elicitation
 
-MEMORY = 200_000_000
+MEMORY = 150_000_000
 MB = 1_000_000
 FLOODS = {
-    "log": {"count": 50, "size": 5 * MB},
+    "log": {"count": 34, "size": 5 * MB},
     "progress": {"count": 10, "size": 5 * MB},
-    "ask": {"count": 220, "size": MB},
+    "ask": {"count": 165, "size": MB},
     "update": {"count": 20, "size": MB},
     "change": {"count": 1000},
     "stderr": {"count": 10, "size": 5 * MB},
@@ -43,7 +43,7 @@ async def main() -> None:
         kept = sum(len(str(message.data)) for message in connection.notices.messages)
         told = [tool, result.text[:20], kept, host.trace.size, len(connection.stderr())]
         print("FLOOD", json.dumps(told), flush=True)
-    for _ in range(45):
+    for _ in range(34):
         await connection.call_tool("change", {"size": 5 * MB})
         listed = await connection.listing("tools")
     print("FLOOD", json.dumps(["list", listed[-1].name[:3], 0, host.trace.size, 0]), flush=True)

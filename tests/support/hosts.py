@@ -87,9 +87,9 @@ class Left:
     def more(self) -> dict[str, set[Any]]:
         """Return what has come since, without threads that are kept for the next work (asyncio's own)."""
         now = self._now()
-        found = {kind: now[kind] - self._before[kind] for kind in now}
-        found["threads"] = {each for each in found["threads"] if not each.name.startswith(("asyncio_", "AnyIO"))}
-        return {kind: more for kind, more in found.items() if more}
+        come = {kind: now[kind] - self._before[kind] for kind in now}
+        come["threads"] = {each for each in come["threads"] if not each.name.startswith(("asyncio_", "AnyIO"))}
+        return {kind: more for kind, more in come.items() if more}
 
     async def nothing(self) -> None:
         """Wait until all of it is gone."""

@@ -154,5 +154,5 @@ if __name__ == "__main__":
 
     options = parser(__doc__ or "")
     options.add_argument("--era", choices=("modern", "handshake"), default="modern")
-    given = options.parse_args()
-    serve(reporting_server(handshake=given.era == "handshake"), given)
+    parsed = options.parse_args()
+    serve(reporting_server(handshake=parsed.era == "handshake"), parsed)

@@ -118,7 +118,7 @@ def test_infinity_is_no_null(value: float) -> None:
     assert all(entry.size == len(entry.text) for entry in made.entries)
 
 
-def test_a_secret_that_is_learned_later_is_masked_in_a_shared_part() -> None:
+def test_a_secret_learned_later_is_masked_in_a_shared_part() -> None:
     made = recorder()
     for number in range(4):
         result = {"content": [{"type": "text", "text": str(number)}], "_meta": {"build": "sesame4711"}}
