@@ -92,8 +92,18 @@ def test_denied_sampling_fails_cell_and_keeps_session(frontend):
     logs = frontend.kernel.ok("logs = %mcp logs writer --last 1\nstr(logs.rows[-1]['text'])").text
     assert "denied by you" in logs
     assert frontend.line("host['writer'].state") == "'open'"
+
+
+def test_wish_to_see_the_reply_is_kept_for_the_next_request(frontend):
+    wish = "show me the reply before it is sent"
+    cell = frontend.start(SUMMARISE)
+    frontend.change(frontend.has(wish, cell)[0], value=True)
+    frontend.click("Approve", cell=cell)
+    assert "Cats sleep." in frontend.asks(cell, "Send")
+    frontend.click("Send", cell=cell)
+    assert frontend.finish(cell).lines[1].startswith("✓ sent: reply of offline to writer, ")
     again = frontend.start(SUMMARISE)
-    frontend.has("Approve", again)
+    assert frontend.models[frontend.has(wish, again)[0]]["value"] is True
     assert frontend.stop(again).ename == "KeyboardInterrupt"
     assert again.lines[0].startswith("… interrupted: 1 message to offline for writer")
 
