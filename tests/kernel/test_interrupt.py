@@ -1,5 +1,6 @@
 """Interrupt: it ends a call, an opening, a check and what is rendered, soon and with a short error; no cell follows."""
 
+import json
 import re
 import socket
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from tests.support.bundled import FOLDER
-from tests.support.kernel_servers import HOLDING, LOAD, ROOT, command
+from tests.support.kernel_servers import HERE, HOLDING, LOAD, ROOT, command
 from tests.support.kernels import until
 from tests.support.processes import start_http
 from tests.support.timing import soon, tried_again
@@ -59,6 +60,24 @@ BUSY = {
     "results": "for _ in range(10_000):\n    display(r)",
     "pages": "%mcp docs long",
 }
+MAPPED = """
+import asyncio
+from pathlib import Path
+from mcp.server.mcpserver import MCPServer
+
+rows = [{"n": n} for n in range(100)]
+mapped = MCPServer("mapped", log_level="ERROR")
+go, waiting = asyncio.Event(), []
+
+@mapped.tool()
+async def work(n: int, folder: str) -> int:
+    if n >= 30:
+        waiting.append(n)
+        if len(waiting) == 5:
+            Path(folder, "started").touch()
+        await go.wait()
+    return n
+"""
 STARTS = r"KeyboardInterrupt: (starting|connecting).*: interrupted"
 
 
@@ -189,3 +208,28 @@ def test_run_all_stops_at_an_interrupt(kernel, tmp_path):
     kernel.interrupt()
     assert [kernel.finish(cell).status for cell in (calling, following)] == ["error", "aborted"]
     assert kernel.ok("went_on").text == "False"
+
+
+def test_interrupt_ends_doctor_and_the_server_it_started(kernel):
+    told = json.dumps({"_capabilities": {"tools": {}}, "_hangs": ["tools/list"]})
+    kernel.ok(f"told = {told!r}")
+    before = set(kernel.process.children(recursive=True))
+    cell = kernel.start(f"%mcp doctor -- {sys.executable} {HERE / 'sick_server.py'} $told")
+    until(lambda: set(kernel.process.children(recursive=True)) > before, what="the server")
+    assert kernel.stop(cell).ename == "KeyboardInterrupt"
+    until(lambda: set(kernel.process.children(recursive=True)) <= before, what="its end")
+
+
+def test_interrupt_stops_a_map_that_keeps_its_answers(frontend, tmp_path):
+    frontend.kernel.ok(MAPPED)
+    frontend.kernel.ok("%mcp connect mapped")
+    line = f"out = %mcp map mapped:work --rows $rows n={{row.n}} folder={tmp_path} --concurrency 5"
+    cell = frontend.start(line)
+    until((tmp_path / "started").exists, what="five rows wait")
+    assert not frontend.stop(cell).ename
+    assert frontend.line("out.stats['done'], out.stats['unknown'], out.problem") == "(30, 5, 'interrupted')"
+    assert frontend.line("out.stats['rows'], out.stats['waiting']") == "(100, 65)"
+    assert "✗ map mapped:work: interrupted · 30 of 100 rows done · 5 unknown · 65 waiting" in str(cell.displays)
+    frontend.run("go.set()")
+    assert frontend.run("out = %mcp map --resume $out\nout.stats['done'], out.stats['unknown']").lines[-1] == "(95, 5)"
+    frontend.run("%mcp disconnect mapped")

@@ -5,9 +5,8 @@ import json
 from tests.support.kernel_servers import LOAD
 
 SERVER = """
-import datetime, decimal, enum, json, pathlib
+import json, pathlib
 from typing import Any
-import numpy as np
 import pandas as pd
 from mcp.server.mcpserver import MCPServer
 
@@ -23,9 +22,6 @@ def rows(table: list[dict[str, Any]]) -> int:
     "Counts rows."
     return len(table)
 
-class Colour(enum.Enum):
-    RED = "red"
-
 df = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
 number, text, nothing, items = 12345678901234567890123, "two words", None, [1, "b", {"c": None}]
 _ = pathlib.Path("note.txt").write_text("from a file", encoding="utf-8")
@@ -38,15 +34,9 @@ SENT = {
     "value=$items": [1, "b", {"c": None}],
     "value=$df": [{"a": 1, "b": "x"}, {"a": 2, "b": None}],
     "value={number + 1}": 12345678901234567890124,
-    "value={text.upper()}": "TWO WORDS",
     "value={[n * n for n in range(3)]}": [0, 1, 4],
     "value={{'a': {'b': number}}}": {"a": {"b": 12345678901234567890123}},
-    "value={items[0]}": 1,
     "value={df[df.a > 1]}": [{"a": 2, "b": None}],
-    "value={df.a.sum()}": 3,
-    "value={np.arange(3)}": [0, 1, 2],
-    "value={Colour.RED}": "red",
-    "value={datetime.date(2026, 1, 31)}": "2026-01-31",
     "value={'}' + \"{\"}": "}{",
     "value={max(1, 2)} note='and more'": 2,
     "value:=[1, 2.5, true, null]": [1, 2.5, True, None],

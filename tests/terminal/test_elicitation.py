@@ -1,9 +1,11 @@
-"""What servers ask of the person, in terminal IPython: `input()` asks."""
+"""What servers ask of the person and of models, in terminal IPython: `input()` asks."""
 
 from tests.environments import everything_command, needs_node
-from tests.support.kernel_servers import TRIPS
+from tests.support.kernel_servers import TRIPS, WRITER
 
-SETUP = (f"exec({TRIPS!r})", "%mcp connect trips --timeout 60")
+SETUP = (f"exec({TRIPS!r})", "%mcp connect trips --timeout 60", f"exec({WRITER!r})", "%mcp connect writer --timeout 60")
+CHOICES = r"\[a\]pprove, approve and show me the \[r\]eply first, \[e\]dit, \[d\]eny: "
+WHY = r"Why not\? Enter gives no reason: "
 QUESTION = r"\[f\]ill in, \[d\]ecline, \[c\]ancel: "
 
 
@@ -48,3 +50,23 @@ def test_ctrl_c_ends_the_call_of_a_server_of_the_handshake_era(terminal):
     terminal.run(f"%mcp connect --name everything -- {' '.join(everything_command())}")
     ends_by_ctrl_c(terminal, "%mcp call everything:trigger-elicitation-request")
     assert "Echo: there" in terminal.run("%mcp call everything:echo message=there")
+
+
+def test_a_request_is_shown_and_its_reply_before_it_is_sent(terminal):
+    said = terminal.asked("%mcp call writer:summarise", CHOICES)
+    terminal.send("r")
+    [reply] = terminal.asks(r"\[s\]end, \[e\]dit, \[r\]efuse: ", "s")
+    assert "Server writer asks a model to answer:" in said
+    assert "Summarise this: Cats sleep." in said
+    assert "answered by: offline" in said
+    assert "Reply of offline to server writer (endTurn):" in reply
+    assert "offline endTurn: Cats sleep." in terminal.wait()
+
+
+def test_no_is_an_error_and_ctrl_c_ends_the_call(terminal):
+    terminal.asked("%mcp call writer:summarise", CHOICES)
+    said = terminal.interrupt()
+    assert ("KeyboardInterrupt" in said, "rejected" in said) == (True, False)
+    terminal.asked("%mcp call writer:summarise", CHOICES)
+    terminal.asked("d", WHY)
+    assert "User rejected sampling request: denied by you: it is private" in terminal.run("it is private")

@@ -1,10 +1,15 @@
-"""Progress and log messages in terminal IPython: plain lines."""
+"""Progress, log messages and maps in terminal IPython: plain lines."""
 
 import re
 
-from tests.support.kernel_servers import REPORTS
+from tests.support.kernel_servers import IMPORT_MATH, REPORTS
 
-SETUP = (f"%mcp connect {REPORTS} --name reports --timeout 60", "from mcp_magic import host")
+SETUP = (
+    f"%mcp connect {REPORTS} --name reports --timeout 60",
+    IMPORT_MATH,
+    "%mcp connect math",
+    "from mcp_magic import host; rows = [{'a': n, 'b': 0} for n in range(5)]",
+)
 
 
 def test_a_call_says_now_and_then_how_far_it_is_and_at_the_end(terminal):
@@ -46,3 +51,17 @@ def test_logs_are_followed_until_ctrl_c(terminal):
     terminal.child.expect_exact("stderr: over there")
     said = terminal.interrupt()
     assert ("KeyboardInterrupt" in said, "followed for " in said) == (False, True)
+
+
+def test_a_map_that_fails_has_a_line_with_the_reason(terminal):
+    text = terminal.run("out = %mcp map math:divide --rows $rows")
+    [line] = [line for line in text.splitlines() if line.startswith("✗")]
+    assert line.startswith("✗ map math:divide: failed · 0 of 5 rows done · 5 failed · ")
+    assert line.endswith("(5 rows)")
+    assert "zero" in line
+    text = terminal.run("out = %mcp map math:divide --rows $rows a={row.a} b={row.a}")
+    assert "! map math:divide: 4 of 5 rows done · 1 failed · " in text
+    assert "map math:divide" not in terminal.run("_ = %mcp map math:add --rows $rows").partition("\n")[2]
+    text = terminal.run("out = %mcp map math:add --rows $rows a={row.aa} b=1 --skip-invalid")
+    assert "5 rows of 5 do not fit math:add; nothing was sent." in text
+    assert "rows 0, 1, 2, 3 and 1 more: row has no aa; it has a, b. Did you mean 'a'?" in text
