@@ -18,7 +18,6 @@ from mcp_magic.agent.graph import unanswered
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ModelError
 from tests.support.agents import BUY, PRICE, THREAD, Agent, Screen, add_server, answers, interrupt
-from tests.support.eliciting_server import Trip, where_to
 from tests.support.telling import html
 from tests.support.waiting import until
 
