@@ -195,6 +195,8 @@ AGAIN_SECONDS = 2.0
 
 LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
 
+MAX_REMARKED_TOOLS = 500  # tools of a listing whose schemas are read for remarks; to read all of 10,000 takes 0.2 s
+
 _OPTIONS = ("timeout", "max_total_timeout", "on_progress")  # options of `call_tool` that `call` might be given
 
 
@@ -315,8 +317,8 @@ class Connection:
         self._tell()
 
     def _remark_schemas(self) -> None:
-        """Remark what is read otherwise than it is written in the schemas of the tools."""
-        for tool in self.catalog.cached("tools"):
+        """Remark what is read otherwise than it is written in the schemas of the first tools."""
+        for tool in self.catalog.cached("tools")[:MAX_REMARKED_TOOLS]:
             for name, of in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
                 if of is not None and (text := schema.repairs_text(of)):
                     self.notices.remarks.add(f"the {name} of the tool `{tool.name}`: {text}")
