@@ -158,7 +158,9 @@ class Cassette:
         self.file.close()
 
     def end(self) -> None:
-        """End the recording, because a file with more could not be played, and tell the user."""
+        """End the recording, because a file with more could not be played, and tell the user. Idempotent."""
+        if self.full:
+            return
         self.full = True
         self.file.cut()
         with suppress(Exception):  # the call that is recorded goes on, whatever becomes of the line
