@@ -55,13 +55,6 @@ OURS = """ResourceResult(ReadResourceResult(contents=[
 
 
 @pytest.fixture(scope="module")
-def quickstart(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    with jupyterlab.open(live_browser, "quickstart.ipynb") as lab:
-        lab.run_all()
-        yield lab
-
-
-@pytest.fixture(scope="module")
 def hostile(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
     write_notebook(jupyterlab.folder / "hostile.ipynb", HOSTILE)
     with jupyterlab.open(live_browser, "hostile.ipynb") as lab:
@@ -74,7 +67,7 @@ def errors(outputs: list[dict[str, Any]]) -> list[str]:
     return [f"{output['ename']}: {output['evalue']}" for output in outputs if output["output_type"] == "error"]
 
 
-def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
+def assert_fails_where_it_says_so(quickstart: Lab) -> None:
     cells = json.loads((NOTEBOOKS / "quickstart.ipynb").read_text())["cells"]
     expected = [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
     assert [i for i, outputs in enumerate(quickstart.outputs()) if errors(outputs)] == expected
@@ -88,7 +81,7 @@ def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
     )
 
 
-def test_cards_tables_badges_and_images_can_be_seen(quickstart: Lab) -> None:
+def assert_shows_cards_tables_badges_and_images(quickstart: Lab) -> None:
     page = quickstart.page
     for text in ("math", "weather", "notes"):
         expect(page.locator(".mcp-magic b", has_text=text).first).to_be_visible()
@@ -100,7 +93,7 @@ def test_cards_tables_badges_and_images_can_be_seen(quickstart: Lab) -> None:
     assert min(sizes[0]) > 100
 
 
-def test_text_stands_left_numbers_right_and_names_are_not_broken(quickstart: Lab) -> None:
+def assert_aligned_and_unbroken(quickstart: Lab) -> None:
     page = quickstart.page
     alignments = "(table) => [...table.rows[1].cells].map(cell => getComputedStyle(cell).textAlign)"
     forecast = page.locator(".mcp-magic table", has_text="2026-06-05").first
@@ -114,10 +107,15 @@ def test_text_stands_left_numbers_right_and_names_are_not_broken(quickstart: Lab
     assert listing.evaluate(lines) == [1] * 6
 
 
-def test_all_text_is_readable(quickstart: Lab) -> None:
-    names = readable(quickstart)
-    assert len(names) > 100
-    assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {*names}
+def test_the_quickstart_runs_and_looks_as_it_should(jupyterlab: JupyterLab, live_browser: Browser) -> None:
+    with jupyterlab.open(live_browser, "quickstart.ipynb") as quickstart:
+        quickstart.run_all()
+        assert_fails_where_it_says_so(quickstart)
+        assert_shows_cards_tables_badges_and_images(quickstart)
+        assert_aligned_and_unbroken(quickstart)
+        names = readable(quickstart)
+        assert len(names) > 100
+        assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {*names}
 
 
 def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
@@ -209,7 +207,9 @@ call = {"name": "showcase__one_text", "args": {"text": EVIL}, "id": "call_1"}
 evil_model = ScriptedModel([AIMessage(EVIL, tool_calls=[call, {"name": EVIL, "args": {}, "id": "call_2"}]), EVIL])"""
 
 
-def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, jupyterlab: JupyterLab) -> None:
+def test_model_text_requests_no_host_and_runs_nothing(
+    hostile: Lab, jupyterlab: JupyterLab, live_browser: Browser
+) -> None:
     (jupyterlab.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
     asked: list[str] = []
     hostile.page.on("request", lambda request: asked.append(request.url))
@@ -232,7 +232,7 @@ def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, jupyterlab: 
     (jupyterlab.folder / "evil-saved.ipynb").write_text(
         json.dumps(v4.new_notebook(cells=[v4.new_code_cell("%%mcp_agent", outputs=kept)]))
     )
-    page = hostile.page.context.new_page()
+    page = live_browser.new_page()
     later: list[str] = []
     page.on("request", lambda request: later.append(request.url))
     page.goto(f"{jupyterlab.url}/doc/tree/evil-saved.ipynb?reset")

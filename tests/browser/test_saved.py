@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import nbconvert
@@ -14,6 +13,7 @@ import pytest
 
 from tests.support.lab import Lab, picture
 from tests.support.pages import (
+    WAIT_MS,
     asked,
     assert_readable,
     button,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
     from tests.support.lab import JupyterLab
 
@@ -122,26 +122,14 @@ def live(notebook: Lab) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def untrusted(live: Lab, jupyterlab: JupyterLab) -> Iterator[Lab]:
-    """The same notebook as a file from elsewhere, in a page of its own that has JupyterLab's files already."""
+def untrusted(live: Lab, jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    """The same notebook as a file from elsewhere, in a page of its own."""
     live.wait_outputs()
-    cells = [v4.new_code_cell("", outputs=outputs) for outputs in live.outputs() if outputs]
-    (jupyterlab.folder / "untrusted.ipynb").write_text(json.dumps(v4.new_notebook(cells=cells)))
-    with opened(live, jupyterlab, "untrusted.ipynb") as lab:
+    notebook = v4.new_notebook(cells=[v4.new_code_cell("", outputs=outputs) for outputs in live.outputs() if outputs])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (jupyterlab.folder / "untrusted.ipynb").write_text(json.dumps(notebook))
+    with jupyterlab.open(live_browser, "untrusted.ipynb") as lab:
         yield lab
-
-
-@contextmanager
-def opened(lab: Lab, server: JupyterLab, file: str) -> Iterator[Lab]:
-    """Open a notebook, which names no kernel, in another page of the same browser, and start no kernel for it."""
-    page = lab.page.context.new_page()
-    page.set_viewport_size({"width": 1200, "height": 900})
-    page.goto(f"{server.url}/doc/tree/{file}?reset")
-    page.locator(".jp-Dialog button", has_text="No Kernel").click()
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.wait_for_selector("#jupyterlab-splash", state="detached")
-    yield Lab(page)
-    page.close()
 
 
 def test_an_untrusted_notebook_keeps_borders_and_colours(live: Lab, untrusted: Lab) -> None:
@@ -224,11 +212,19 @@ def assert_legible(page: Page) -> None:
     assert len(assert_readable(page, ".jp-OutputArea-output")) > 20
 
 
-def test_forms_approvals_and_explorers_read_without_kernel(file: Path, notebook: Lab, jupyterlab: JupyterLab) -> None:
-    with opened(notebook, jupyterlab, file.name) as lab:
-        for _ in themes(lab, "without-kernel", first=0):
-            assert_legible(lab.page)
-        assert kernels(jupyterlab, file) == []
+def test_forms_approvals_and_explorers_read_without_kernel(
+    file: Path, jupyterlab: JupyterLab, live_browser: Browser
+) -> None:
+    page = live_browser.new_page(viewport={"width": 1200, "height": 900})
+    page.set_default_timeout(WAIT_MS)
+    page.goto(f"{jupyterlab.url}/doc/tree/{file.name}?reset")
+    page.locator(".jp-Dialog button", has_text="No Kernel").click()
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+    for _ in themes(Lab(page), "without-kernel", first=0):
+        assert_legible(page)
+    assert kernels(jupyterlab, file) == []
+    page.close()
 
 
 def test_they_are_read_in_the_html_of_nbconvert(file: Path, notebook: Lab) -> None:
