@@ -64,9 +64,7 @@ def test_a_declaration_with_variables_is_shown_with_names(declared: Declare, tab
     assert declared({"url": "http://x.example/${NO_TOKEN:-fallback}"}).spec.secrets == {"fallback"}
 
 
-async def test_an_echo_leaks_no_secret_to_trace_cassette_and_card(
-    host: Host, tmp_path: Path, declared: Declare
-) -> None:
+async def test_an_echo_leaks_no_secret_to_trace_tape_and_card(host: Host, tmp_path: Path, declared: Declare) -> None:
     server = MCPServer("mirror")
 
     @server.tool()

@@ -43,11 +43,7 @@ COMMANDS = {
     ],
     "remote": ["npx.cmd -y mcp-remote https://h/mcp"],
     "weather": [
-        *(
-            "npx -p some-package @scope/weather-mcp",
-            "uv --directory /srv run weather.py",
-            "/opt/bin/weather-mcp --stdio",
-        ),
+        *("npx -p some-package @scope/weather-mcp", "uv --directory /srv run weather.py", "/opt/weather-mcp --stdio"),
         *("python3.12 -u -m weather.server", "node --inspect build/weather.mjs"),
     ],
     "files": ["npm exec -- @scope/mcp-server-files"],

@@ -289,9 +289,7 @@ def test_no_config_file_of_the_working_folder_is_read(tmp_path: Path) -> None:
     (folder / ".env").write_text("".join(f"MCP_MAGIC_{key.upper()}={value}\n" for key, value in SETTINGS.items()))
     mine = {key: value for key, value in os.environ.items() if not key.startswith(("MCP_MAGIC", "IPYTHON", "JUPYTER"))}
     command = [sys.executable, "-c", PROGRAM, json.dumps(list(SETTINGS)), str(home / "out.json")]
-    done = subprocess.run(
-        command, cwd=folder, env={**mine, "HOME": str(home)}, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(command, cwd=folder, env={**mine, "HOME": str(home)}, capture_output=True, text=True)
     assert (home / "out.json").exists(), done.stderr[-2000:]
     untouched = {"approval": "ask", "threads": "", "audit_file": ""}
     assert json.loads((home / "out.json").read_text()) == [untouched, False, []]

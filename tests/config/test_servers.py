@@ -175,10 +175,7 @@ MISSED: list[tuple[Any, str]] = [
     ({**X, "sandboxEnabled": True}, "sandboxEnabled: the server wants a sandbox"),  # VS Code
     ({**X, "sandbox": {"network": {}}}, "sandbox: the server wants a sandbox"),
     ({**H, "headersHelper": "./token.sh"}, "headersHelper: a command for headers is not supported here"),  # Claude Code
-    (
-        {**H, "bearer_token_env_var": "TOKEN"},
-        "bearer_token_env_var: is not supported here, so requests would lack",
-    ),
+    ({**H, "bearer_token_env_var": "TOKEN"}, "bearer_token_env_var: is not supported here, so requests"),
 ]
 
 

@@ -174,10 +174,7 @@ NO_TARGETS: list[tuple[Any, str]] = [
     ("nope_zzz", f"'nope_zzz' {NO_NAME}\n{NOT_CONFIGURED}"),
     ("waether", f"'waether' {NO_NAME} Did you mean 'weather'?\n{NOT_CONFIGURED}"),
     ("frame", f"the variable frame holds an object of type list, not a server.\n{NOT_CONFIGURED}"),
-    (
-        "uvx a-server",
-        f"'uvx a-server' {NO_NAME} To run it as a command: `%mcp connect -- uvx a-server`.\n{NOT_CONFIGURED}",
-    ),
+    ("uvx server", f"'uvx server' {NO_NAME} To run it as a command: `%mcp connect -- uvx server`.\n{NOT_CONFIGURED}"),
 ]
 
 

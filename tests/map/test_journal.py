@@ -61,9 +61,7 @@ async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path: Path) -> None
     assert [item.result.data for item in run.items if item.result] == [2 * item.row["n"] for item in done]
 
 
-async def test_a_repeated_map_takes_its_answers_from_the_journal(
-    host: Host, calls: Counter[str], tmp_path: Path
-) -> None:
+async def test_a_repeated_map_takes_answers_from_the_journal(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     rows = [{"a": 1}, {"a": 1}, {"a": 2}]
     first = await host.map("s:add", rows, journal=tmp_path / "j")
     again = await host.map("s:add", rows, journal=tmp_path / "j")
@@ -151,9 +149,7 @@ async def test_full_disk_ends_map_and_keeps_answers(host: Host, tmp_path: Path) 
     assert all(item.result for item in run.items if item.state == "done")
 
 
-async def test_a_file_that_is_no_journal_is_refused_before_sending(
-    host: Host, calls: Counter[str], tmp_path: Path
-) -> None:
+async def test_a_file_that_is_no_journal_is_refused_at_once(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no database " * 100)
     change(tmp_path / "stranger", "CREATE TABLE x (y)")
     (tmp_path / "folder").mkdir()

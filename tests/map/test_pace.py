@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -60,9 +60,7 @@ def bucket(rate: int) -> Callable[[float], bool]:
     return takes
 
 
-async def called(
-    pace: Pace, rows: int, takes: Callable[[float], bool], wait: float | None
-) -> tuple[float, list[float]]:
+async def called(pace: Pace, rows: int, takes: Callable[[float], bool], wait: Any) -> tuple[float, list[float]]:
     """Call for each row until it is accepted; return the seconds, and when calls were refused."""
     loop = asyncio.get_running_loop()
     began, left, refusals = loop.time(), iter(range(rows)), list[float]()

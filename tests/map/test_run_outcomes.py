@@ -253,9 +253,7 @@ STATES = {"done": 4, "failed": 1, "denied": 0, "invalid": 1, "unknown": 3, "wait
 
 
 @pytest.mark.parametrize("journal", [False, True], ids=["memory", "journal"])
-async def test_an_interrupted_map_accounts_for_all_rows(
-    host: Host, board: Board, tmp_path: Path, journal: bool
-) -> None:
+async def test_an_interrupted_map_counts_all_rows(host: Host, board: Board, tmp_path: Path, journal: bool) -> None:
     rows = [*({"n": n} for n in range(10)), {"n": "x"}]
     run = await interrupted(host, rows, journal=str(tmp_path / "answers.sqlite") if journal else None)
     assert {state: run.stats[state] for state in STATES} == STATES

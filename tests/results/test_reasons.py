@@ -66,10 +66,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "pydantic": (refusal(-32602, PYDANTIC), "add: a: Input should be a valid integer ("),
     "stack": (refusal(-32603, STACK), "Cannot read properties of undefined (reading 'rows') ("),
     "data": (refusal(-32603, INTERNAL, data="the disk is full"), "Internal error: the disk is full ("),
-    "object": (
-        refusal(-32603, INTERNAL, data={"detail": "the quota\nis used up", "retry": 3}),
-        "Internal error: the quota (",
-    ),
+    "object": (refusal(-32603, INTERNAL, data={"detail": "the quota\nis up"}), "Internal error: the quota ("),
     "cause": (
         refusal(-32000, "MCP error -32000: Request failed", data={"errno": 28}),
         'Request failed: {"errno": 28} (',

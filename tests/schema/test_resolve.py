@@ -33,9 +33,7 @@ from mcp_magic.schema.resolve import json_equal, merge
         ({"title": "near"}, {"title": "far", "description": "far"}, {"title": "near", "description": "far"}),
     ],
 )  # fmt: skip
-def test_two_schemas_become_one_that_asks_for_both(
-    near: dict[str, Any], far: dict[str, Any], both: dict[str, Any]
-) -> None:
+def test_two_schemas_become_one_asking_for_both(near: Any, far: Any, both: Any) -> None:
     assert merge(near, far) == both
 
 

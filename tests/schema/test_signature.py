@@ -19,14 +19,12 @@ SCHEMA = of(
     limit={**INTEGER, "default": 10, "description": "How many"},
     city={**TEXT, "description": "Where"},
     unit={"enum": ["c", "f"]},
-    when={"type": ["string", "null"], "format": "date-time"},
+    day={"type": ["string", "null"], "format": "date-time"},
     tags=listed(TEXT),
 )
 
 
-SIGNATURE = (
-    "(city: str, tags: list[str], *, limit: int = 10, unit: Literal['c', 'f'] = unset, when: str | None = unset)"
-)
+SIGNATURE = "(city: str, tags: list[str], *, limit: int = 10, unit: Literal['c', 'f'] = unset, day: str | None = unset)"
 
 
 def bound(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -87,7 +85,7 @@ def test_required_with_default_is_optional_or_positional() -> None:
 
 def test_what_is_left_out_or_unset_is_not_sent_and_none_is() -> None:
     assert bound("Oslo", ["a"]) == {"city": "Oslo", "tags": ["a"]}
-    assert bound("Oslo", tags=("a",), unit=UNSET, when=None) == {"city": "Oslo", "tags": ["a"], "when": None}
+    assert bound("Oslo", tags=("a",), unit=UNSET, day=None) == {"city": "Oslo", "tags": ["a"], "day": None}
     assert bind_arguments(make_signature({}), {}, (), {"x": 1}) == {"x": 1}
     own = of("self", self=TEXT, arguments={})
     assert bind_arguments(make_signature(own), own, ("x",), {}) == {"self": "x"}
@@ -105,7 +103,7 @@ def test_what_is_left_out_or_unset_is_not_sent_and_none_is() -> None:
          "give the others by name, as limit=..."),
         (("Oslo",), {"city": "Rome"}, "city is given twice, by position and by name"),
         (("Oslo", []), {"limt": 3}, "unknown argument 'limt'. Did you mean 'limit'? "
-         "It takes limit, city, unit, when, tags"),
+         "It takes limit, city, unit, day, tags"),
         (("Oslo", [print]), {}, "tags[0]: cannot send a builtin_function_or_method object; expected string"),
     ],
 )  # fmt: skip
@@ -124,7 +122,7 @@ Args:
     limit (integer, optional, default 10): How many
     city (string): Where
     unit (one of 'c', 'f', optional)
-    when (string (date-time) or null, optional)
+    day (string (date-time) or null, optional)
     tags (list of string)
 
 Returns:
