@@ -91,6 +91,19 @@ def test_a_magic_waits_as_well_and_stops_on_interrupt(person):
     assert frontend.finish(nested).lines == ["'Oslo 1'"]
 
 
+def test_what_was_viewed_of_a_hidden_value_is_in_no_output(frontend):
+    frontend.kernel.ok("%config MCPMagics.ask_with = 'input'")
+    sent = "{'password': 'hunter' + '22'}"
+    cell = frontend.start(f"r = await host['weather'].call_tool('login', {sent}, asker='agent')\nr.text")
+    assert frontend.answer("v", "", "y")[:2] == [
+        "Approve weather:login? [y]es, [n]o, [e]dit, [a]lways, [d]eny always, [v]iew hidden: ",
+        "Enter hides it again: ",
+    ]
+    frontend.finish(cell)
+    assert {"'8 characters'", "hidden again"} <= {*cell.lines}
+    assert not any("hunter22" in line for line in cell.lines)
+
+
 def test_without_input_a_call_is_denied_at_once(person):
     cell = person.frontend.run(CALL, stdin=False)
     assert cell.evalue == (

@@ -63,6 +63,18 @@ def test_what_the_bar_cannot_show_at_once_must_be_opened_first(frontend):
     assert "too long" in frontend.hears(name, "reply")["error"]["message"]
 
 
+def test_view_of_agent_call_stands_between_card_and_next_turn(frontend):
+    frontend.run("from mcp_magic import ScriptedModel\nhost.consent.policy = 'auto'")
+    frontend.run("model = ScriptedModel([[('dash:sales', {'region': 'EU'})], 'These are the figures.'])")
+    cell = frontend.run("%%mcp_agent --model $model\nShow the sales")
+    assert cell.traceback == []
+    shown = ["view" if VIEW in bundle else str(bundle["text/plain"]) for bundle in cell.displays.values() if bundle]
+    assert shown.count("view") == 1
+    at = shown.index("view")
+    assert "dash:sales" in shown[at - 1]
+    assert "These are the figures." in shown[at + 1]
+
+
 def test_where_nobody_sits_the_text_says_that_there_is_a_view(tmp_path):
     [result] = run_by_itself(tmp_path, LOAD, CONNECT, CALL)[-1]
     assert list(result["data"]) == ["text/plain", "text/html"]

@@ -14,7 +14,7 @@ from mcp_magic.notebook import host as notebook_host
 from mcp_magic.server.stubs import stubs
 from tests.environments import ROOT, cache
 from tests.support.bundled import load
-from tests.support.shadows import SERVERS, SHADOWS
+from tests.support.shadows import SHADOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ async def checked(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What mypy says of a program and of the stubs of all bundled servers, a line each."""
     folder: Path = tmp_path_factory.mktemp("typed")
     modules = {"program": PROGRAM, "shadows": stubs("shadows", SHADOWS)}
-    for name in SERVERS:
+    for name in ("math_server", "weather_server", "showcase_server"):
         opened = await notebook_host.connect(load(name).server, name=name.partition("_")[0])
         modules[opened.name] = stubs(opened.name, await opened.listing("tools"))
     await notebook_host.close()

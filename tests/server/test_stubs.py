@@ -12,23 +12,7 @@ from mcp_magic.notebook import host as notebook_host
 from mcp_magic.server.stubs import stubs
 from tests.support.bundled import load
 from tests.support.hostile_texts import hidden_in, hostile_texts, hostile_tool
-
-NAMES = "list list_ str dict int float bool object tuple TypedDict Literal Any NotRequired host annotations _call"
-NAMES += (
-    " _NAMES _UNSET __getattr__ __all__ __ result typed not 3d Typed2 \ufb01x fix x\u00bd self tool ListResult class"
-)
-ARGUMENTS = "dict list str tool self _call _UNSET _NAMES given class class_ a-b a_b host \ufb01x __class__ required Any"
-TEXT = {"type": "string"}
-THINGS = {"type": "array", "items": {"type": "object", "properties": {"str": TEXT, "id": TEXT}}}
-WORDS = {"type": "object", "properties": {key: {"type": "array", "items": TEXT} for key in ARGUMENTS.split()}}
-
-
-def shadow(name):
-    """Return a tool whose name, arguments and results mean something else in a module."""
-    arguments = ARGUMENTS.split() if name in ("list", "3d") else ["dict", "items"]
-    schema = {"type": "object", "properties": dict.fromkeys(arguments, THINGS), "required": ["dict"]}
-    output = {**WORDS, "properties": {**WORDS["properties"], "ListResultItem": WORDS}} if name == "list" else None
-    return types.Tool(name=name, input_schema=schema, output_schema=output)
+from tests.support.shadows import SHADOWS
 
 
 def module(folder, code):
@@ -56,18 +40,16 @@ async def test_stubs_call_the_session_of_their_name(tmp_path):
 
 
 async def test_stubs_of_tools_that_are_called_like_python_call_them(tmp_path):
-    shadows = [shadow(name) for name in [*NAMES.split(), ""]]
-
     async def tools(context, params):
-        return types.ListToolsResult(tools=[tool.model_copy(update={"output_schema": None}) for tool in shadows])
+        return types.ListToolsResult(tools=[tool.model_copy(update={"output_schema": None}) for tool in SHADOWS])
 
     async def called(context, params):
         return types.CallToolResult(content=[types.TextContent(text=json.dumps([params.name, params.arguments]))])
 
     await notebook_host.connect(Server("shadows", on_list_tools=tools, on_call_tool=called), name="shadows")
-    made = module(tmp_path, stubs("shadows", shadows))
-    assert len(set(made.__all__)) == len(shadows)
-    for name, tool in zip(made.__all__, shadows, strict=True):
+    made = module(tmp_path, stubs("shadows", SHADOWS))
+    assert len(set(made.__all__)) == len(SHADOWS)
+    for name, tool in zip(made.__all__, SHADOWS, strict=True):
         function = getattr(made, name)
         empty = {argument: [] for argument in inspect.signature(function).parameters}
         assert await function(**empty) == [tool.name, {key: [] for key in tool.input_schema["properties"]}]
