@@ -15,18 +15,16 @@ import sys
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 """Variables that the zygote heeds; others are for Python's start."""
 
-PYTHON, SOCKET = sys.argv.pop(1), sys.argv.pop(1)
-
 
 def is_script() -> bool:
     is_file = len(sys.argv) > 1 and sys.argv[1].endswith(".py") and os.path.isfile(sys.argv[1])  # noqa: PTH113
     return is_file and not any(name.startswith("PYTHON") and name not in HARMLESS for name in os.environ)
 
 
-def ask() -> "_socket.socket":
+def ask(address: str) -> "_socket.socket":
     """Ask the zygote for a server that has our streams."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    connection.connect(SOCKET)
+    connection.connect(address)
     streams = array.array("i", (0, 1, 2)).tobytes()
     connection.sendmsg([b" "], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     message = {"script": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}  # noqa: PTH109
@@ -34,9 +32,9 @@ def ask() -> "_socket.socket":
     return connection
 
 
-def main() -> None:
+def main(address: str) -> None:
     try:
-        connection = ask()
+        connection = ask(address)
     except OSError:
         return
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -52,6 +50,8 @@ def main() -> None:
     os._exit(code)
 
 
-if is_script():
-    main()
-os.execv(PYTHON, [PYTHON, *sys.argv[1:]])
+if __name__ == "__main__":
+    python, path = sys.argv.pop(1), sys.argv.pop(1)
+    if is_script():
+        main(path)
+    os.execv(python, [python, *sys.argv[1:]])
