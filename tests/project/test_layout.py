@@ -28,7 +28,32 @@ DOORS = {
 }
 """Folders of tests that belong to no package, and what they go through."""
 
-TESTED_ELSEWHERE: dict[str, str] = {}
+TESTED_ELSEWHERE = {
+    "_compat": "tests/pyodide/test_pyodide.py",
+    "activity": "tests/ui/test_explorer.py",
+    "ask/question": "tests/ui/test_question_requests.py",
+    "display/code": "tests/ui/test_request_form.py",
+    "display/comms": "tests/kernel/test_comm_status.py",
+    "display/diff": "tests/consent/test_definitions.py",
+    "display/frames": "tests/display/test_tables_results.py",
+    "display/json": "tests/results/test_results.py",
+    "ipython/cells": "tests/kernel/test_approval.py",
+    "ipython/commands/view": "tests/terminal/test_view.py",
+    "ipython/live": "tests/kernel/test_watch.py",
+    "ipython/preload": "tests/kernel/test_loading.py",
+    "ipython/views": "tests/kernel/test_views.py",
+    "map/bench": "tests/ipython/commands/test_map.py",
+    "notebook": "tests/project/test_public_names.py",
+    "results/handles": "tests/results/test_results.py",
+    "schema/formats": "tests/schema/test_validate.py",
+    "schema/repair": "tests/session/test_reader_definitions.py",
+    "server/http": "tests/kernel/test_server_cell.py",
+    "session/brackets": "tests/session/test_stdio.py",
+    "session/services": "tests/session/test_pool.py",
+    "session/wire": "tests/session/test_streams.py",
+    "ui/invalid": "tests/ui/test_form_properties.py",
+    "ui/widgets": "tests/ui/test_question.py",
+}
 """Modules that are tested through another, and the file that does it."""
 
 

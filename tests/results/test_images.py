@@ -110,7 +110,7 @@ def test_100_mb_of_base64_stay_within_bounds() -> None:
     program = (
         "import resource, time; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
         "from mcp_magic.errors import InvalidResponseError\n"
-        "from tests.results.test_content_images import *\n"
+        "from tests.results.test_images import *\n"
         "for data in ('A' * 100_000_000, 'A\\n' * 20_000_000 + '<'):\n"
         "    began, made = time.process_time(), result(data, 'image/png')\n"
         "    sizes = len(json.dumps(bundle(made))), len(json.dumps(to_content(made, images=True)[0]))\n"
