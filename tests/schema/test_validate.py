@@ -214,10 +214,12 @@ def test_modules_are_imported_when_they_are_needed() -> None:
     assert done.stdout.split() == ["[]", "False", "True", "False", "True", "False", "rfc3987_syntax"]
 
 
-def test_a_valid_call_costs_microseconds() -> None:
+def test_a_valid_call_costs_a_part_of_jsonschema() -> None:
     arguments = {"city": "Oslo", "days": 2}
-    best = min(timeit.repeat(lambda: check_arguments(arguments, PYDANTIC), number=1_000, repeat=20)) / 1_000
-    assert best < 20e-6  # 1 µs on an idle machine; jsonschema takes 100
+    validator = Draft202012Validator(PYDANTIC)
+    ours = min(timeit.repeat(lambda: check_arguments(arguments, PYDANTIC), number=200, repeat=20))
+    theirs = min(timeit.repeat(lambda: validator.is_valid(arguments), number=200, repeat=20))
+    assert ours < theirs / 2  # a hundredth
 
 
 def test_schemas_that_come_and_go_are_not_confused() -> None:
