@@ -16,7 +16,7 @@ from mcp_magic.agent.program import Programs
 from mcp_magic.consent.consent import Decision
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.server.stubs import SHORT_HEAD, short_stubs
-from tests.support.agents import Agent, add_server, answers, ask
+from tests.support.agents import add_server, answers, ask, coder
 from tests.support.lowlevel import serving_tools
 
 pytest.importorskip("pydantic_monty")
@@ -31,11 +31,6 @@ from shop import price
 import asyncio
 prices = await asyncio.gather(*[price(item) for item in ["apple", "pear"]])
 """
-
-
-def coder(host: Host, *codes: str, namespace: dict[str, Any] | None = None) -> Agent:
-    turns = [[("run_program", {"code": code})] for code in codes]
-    return Agent(host, *turns, "done", programs=Programs(namespace=namespace))
 
 
 def tools_of(host: Host, name: str = "") -> list[Any]:
@@ -108,7 +103,7 @@ async def test_errors_and_stubs_name_the_module_of_a_renamed_server(host: Host) 
     ask(host)
     for name, code, line in RENAMED:
         for namespace in (None, {}):
-            agent = coder(host, code, namespace=namespace)
+            agent = coder(host, code, programs=Programs(namespace=namespace))
             [(_, said)] = answers(await agent.run())
             assert said.endswith(f"The server {name} is the module {name}_server: `{line}`")
             title = f"# module {name}_server (the server {name}: import {name}_server, because {name} is Python's)"

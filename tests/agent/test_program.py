@@ -17,7 +17,7 @@ from mcp_magic.ask.approval import approval_question
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
-from tests.support.agents import THREAD, Agent, add_server, answers, ask, bound, interrupt
+from tests.support.agents import THREAD, add_server, answers, ask, bound, coder, interrupt
 from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 from tests.support.telling import html
 
@@ -39,12 +39,6 @@ print("two prices")
 sum(prices)
 """
 PRICE = "from shop import price\nawait price('apple')"
-
-
-def coder(host: Host, *codes: str, programs: Programs | None = None, **options: Any) -> Agent:
-    """Return an agent whose model writes these programs."""
-    turns = [[("run_program", {"code": code})] for code in codes]
-    return Agent(host, *turns, "done", programs=programs or Programs(), **options)
 
 
 def said(run: AgentRun) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mcp_magic.agent.program import Programs
 from mcp_magic.consent.consent import Decision
-from tests.support.agents import Agent, add_server, answers, ask
+from tests.support.agents import add_server, answers, ask, coder
 from tests.support.telling import html
 
 pytest.importorskip("pydantic_monty")
@@ -25,8 +25,7 @@ LIMITS = Programs(seconds=0.2, memory=50_000_000, calls=20)
 
 
 async def run(host: Host, *codes: str, programs: Programs = LIMITS) -> AgentRun:
-    turns: list[Any] = [[("run_program", {"code": code})] for code in codes]
-    return await Agent(host, *turns, "done", programs=programs, max_turns=len(turns) + 1).run()
+    return await coder(host, *codes, programs=programs, max_turns=len(codes) + 1).run()
 
 
 def said(run: AgentRun) -> str:

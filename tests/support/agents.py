@@ -13,6 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.consent.consent import Decision
 
@@ -163,6 +164,12 @@ class Agent:
 
     async def messages(self, thread: str = "t") -> list[Any]:
         return list((await self.graph.aget_state({"configurable": {"thread_id": thread}})).values["messages"])
+
+
+def coder(host: Host, *codes: str, programs: Programs | None = None, **options: Any) -> Agent:
+    """Return an agent whose model writes these programs."""
+    turns = [[("run_program", {"code": code})] for code in codes]
+    return Agent(host, *turns, "done", programs=programs or Programs(), **options)
 
 
 async def interrupt(task: asyncio.Future[Any]) -> None:
