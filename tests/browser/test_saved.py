@@ -227,8 +227,8 @@ def test_forms_approvals_and_explorers_read_without_kernel(
     page.close()
 
 
-def test_they_are_read_in_the_html_of_nbconvert(file: Path, notebook: Lab) -> None:
-    page = notebook.page.context.new_page()
+def test_they_are_read_in_the_html_of_nbconvert(file: Path, live_browser: Browser) -> None:
+    page = live_browser.new_page(viewport={"width": 1200, "height": 900})
     page.route(re.compile("^https?:"), lambda route: route.abort())  # it is read where there is no network
     for theme in ("light", "dark"):
         page_file = file.with_suffix(".html")

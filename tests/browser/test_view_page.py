@@ -26,9 +26,9 @@ def address(shown: Locator) -> str:
     return shown.locator("a").get_attribute("href") or ""
 
 
-def test_tab_shows_view_asks_reloads_and_says_when_it_ends(lab: Lab) -> None:
+def test_tab_shows_view_asks_reloads_and_says_when_it_ends(lab: Lab, live_browser: Browser) -> None:
     first = address(run(lab, "shown = %mcp view $r\nshown"))
-    tab = lab.page.context.new_page()
+    tab = live_browser.new_page()
     failures: list[str] = []
     tab.on("pageerror", lambda error: failures.append(str(error)))
     tab.goto(first)

@@ -227,7 +227,7 @@ class JupyterLab:
             lab = Lab(page)
             lab.command("docmanager:open", path=notebook)
         else:
-            page = browser.new_context(viewport=size, device_scale_factor=scale).new_page()
+            page = browser.new_page(viewport=size, device_scale_factor=scale)
             page.set_default_timeout(START_SECONDS * 1000)
             lab = Lab(page)
             page.goto(f"{self.url}{self.documents}{notebook}?reset")
@@ -236,12 +236,12 @@ class JupyterLab:
             yield lab
             lab.close()
         except BaseException:
-            page.context.close()
+            page.close()
             raise
         if self.tabs:
             self._idle[browser, width, scale] = page
         else:
-            page.context.close()
+            page.close()
 
 
 class Notebook7(JupyterLab):
