@@ -18,7 +18,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_errors_survive_pickle(error: Exception) -> None:
+def test_errors_survive_pickle(error):
     error.add_note("of a child")
     twin = pickle.loads(pickle.dumps(error))
     assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -18,13 +17,10 @@ from tests.support.bundled import load
 from tests.support.processes import PLAIN, children
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MATH = load("math_server").server
 
 
-async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> None:
+async def test_a_session_is_used_by_tasks_that_did_not_open_it(host):
     await asyncio.create_task(host.connect(PLAIN, name="math"))
     results = await asyncio.gather(*(asyncio.create_task(host.call("math:add", a=n, b=1)) for n in range(20)))
     assert [result.data for result in results] == list(range(1, 21))
@@ -32,7 +28,7 @@ async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> No
     assert "math" not in host
 
 
-async def test_same_server_keeps_its_session_and_another_takes_over(host: Host) -> None:
+async def test_same_server_keeps_its_session_and_another_takes_over(host):
     first = await host.connect(PLAIN)
     assert await host.connect(PLAIN) is first
     assert len(children()) == 1
@@ -48,7 +44,7 @@ async def test_same_server_keeps_its_session_and_another_takes_over(host: Host) 
     assert (old.state, new.state, list(host)[-1]) == ("closed", "open", "notes"), "a cell that is run again"
 
 
-async def test_a_program_leaves_a_host_with_all_its_sessions() -> None:
+async def test_a_program_leaves_a_host_with_all_its_sessions():
     async with Host() as host:
         math = await host.connect(PLAIN, name="math")
         assert (await math.call("add", a=1, b=2)).data == 3
@@ -70,7 +66,7 @@ Plain("late").run()
 """
 
 
-async def test_many_servers_connect_in_parallel(host: Host, tmp_path: Path) -> None:
+async def test_many_servers_connect_in_parallel(host, tmp_path):
     specs = {
         name: StdioSpec(command=sys.executable, args=("-c", TOGETHER, str(tmp_path), name), cwd=ROOT)
         for name in ("one", "two", "three", "four")
@@ -79,7 +75,7 @@ async def test_many_servers_connect_in_parallel(host: Host, tmp_path: Path) -> N
     assert [connection.state for connection in opened.values()] == ["open"] * 4  # type: ignore[union-attr]
 
 
-async def test_watcher_hears_server_come_reconnect_and_go(host: Host) -> None:
+async def test_watcher_hears_server_come_reconnect_and_go(host):
     told: list[tuple[str, str]] = []
     ignored: list[str] = []
     stop = host.watch(ignored.append)
@@ -101,7 +97,7 @@ async def test_watcher_hears_server_come_reconnect_and_go(host: Host) -> None:
     assert ignored == []
 
 
-async def test_watcher_hears_session_end_and_another_may_fail(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+async def test_watcher_hears_session_end_and_another_may_fail(host, caplog):
     def fail(name: str) -> None:
         raise RuntimeError("a watcher's own mistake")
 

@@ -17,7 +17,6 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic._host import Host
 
 LATE = """\
 import pathlib, sys, time
@@ -68,7 +67,7 @@ async def both(*calls: Any) -> list[Any]:
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_servers_opened_together_get_different_names(host: Host, tmp_path: Path) -> None:
+async def test_servers_opened_together_get_different_names(host, tmp_path):
     servers = [Late(tmp_path / name, name, may_start=True) for name in ("first", "second")]
     opened = await both(*(host.connect(server.command) for server in servers))
     assert [connection.state for connection in opened] == ["open", "open"]
@@ -77,7 +76,7 @@ async def test_servers_opened_together_get_different_names(host: Host, tmp_path:
         assert (await connection.call(name)).text == name
 
 
-async def test_one_server_connected_twice_together_is_opened_once(host: Host, tmp_path: Path) -> None:
+async def test_one_server_connected_twice_together_is_opened_once(host, tmp_path):
     server = Late(tmp_path, may_start=True)
     one, two = await both(host.connect(server.command), host.connect(server.command))
     assert one is two
@@ -86,7 +85,7 @@ async def test_one_server_connected_twice_together_is_opened_once(host: Host, tm
     assert type(one) is type(two) is errors.CommandNotFoundError
 
 
-async def test_who_joined_opens_it_when_the_first_is_interrupted(host: Host, tmp_path: Path) -> None:
+async def test_who_joined_opens_it_when_the_first_is_interrupted(host, tmp_path):
     server = Late(tmp_path)
     first = asyncio.create_task(host.connect(server.command))
     await server.started()
@@ -99,7 +98,7 @@ async def test_who_joined_opens_it_when_the_first_is_interrupted(host: Host, tmp
     assert list(host) == ["late"]
 
 
-async def test_closing_a_host_discards_a_session_being_opened(host: Host, tmp_path: Path) -> None:
+async def test_closing_a_host_discards_a_session_being_opened(host, tmp_path):
     server = Late(tmp_path)
     opening = asyncio.create_task(host.connect(server.command))
     await server.started()
@@ -110,7 +109,7 @@ async def test_closing_a_host_discards_a_session_being_opened(host: Host, tmp_pa
     assert list(host) == []
 
 
-async def test_a_closed_host_does_not_try_an_older_transport(host: Host) -> None:
+async def test_a_closed_host_does_not_try_an_older_transport(host):
     asked, closed = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -132,7 +131,7 @@ async def test_a_closed_host_does_not_try_an_older_transport(host: Host) -> None
 
 
 @pytest.mark.parametrize("how", ["disconnect", "close", "connection"])
-async def test_closing_a_session_stops_its_reopening(host: Host, tmp_path: Path, how: str) -> None:
+async def test_closing_a_session_stops_its_reopening(host, tmp_path, how):
     server = Late(tmp_path, may_start=True)
     connection = await host.connect(server.command, name="late")
     server.may_not_start()
@@ -150,7 +149,7 @@ async def test_closing_a_session_stops_its_reopening(host: Host, tmp_path: Path,
     assert connection.state == "closed"
 
 
-async def test_a_session_is_closed_while_it_ends_to_be_reopened(host: Host) -> None:
+async def test_a_session_is_closed_while_it_ends_to_be_reopened(host):
     connection = await host.connect(PLAIN, name="math")
     again, gone = await both(host.reconnect("math"), host.disconnect("math"))
     assert isinstance(again, errors.SessionClosedError)
@@ -158,7 +157,7 @@ async def test_a_session_is_closed_while_it_ends_to_be_reopened(host: Host) -> N
     assert (connection.state, list(host)) == ("closed", [])
 
 
-async def test_a_session_that_was_closed_can_be_opened_again(host: Host) -> None:
+async def test_a_session_that_was_closed_can_be_opened_again(host):
     connection = await host.connect(PLAIN, name="math")
     await connection.close()
     await host.reconnect("math")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -16,11 +15,8 @@ from tests.support.bundled import load
 from tests.support.processes import children
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
-
-async def test_names_are_resolved_with_and_without_the_server(host: Host) -> None:
+async def test_names_are_resolved_with_and_without_the_server(host):
     server = MCPServer("other")
     server.add_tool(lambda: 1, name="add")
     server.add_tool(lambda: "odd", name="odd:name")
@@ -39,7 +35,7 @@ async def test_names_are_resolved_with_and_without_the_server(host: Host) -> Non
         await host.resolve("dvide")
 
 
-async def test_a_missing_tool_names_a_lost_session_that_has_it(host: Host) -> None:
+async def test_a_missing_tool_names_a_lost_session_that_has_it(host):
     pages = json.dumps({"tools/list": {"tools": [{"name": "t1", "inputSchema": {"type": "object"}}]}})
     half = await host.connect([sys.executable, str(SUPPORT / "sick_server.py"), pages], name="half")
     await host.connect(load("math_server").server, name="math")
@@ -50,7 +46,7 @@ async def test_a_missing_tool_names_a_lost_session_that_has_it(host: Host) -> No
     assert str(caught.value) == "no open session has a tool 't1'. half (lost) has it: `%mcp reconnect half`"
 
 
-async def test_a_tool_is_resolved_while_another_server_leaves(host: Host) -> None:
+async def test_a_tool_is_resolved_while_another_server_leaves(host):
     for name in ("first", "second", "third"):
         server = MCPServer(name)
         server.add_tool(lambda name=name: name, name=f"of_{name}")
@@ -62,7 +58,7 @@ async def test_a_tool_is_resolved_while_another_server_leaves(host: Host) -> Non
     assert (connection.name, tool.name) == ("second", "of_second")
 
 
-async def test_a_resource_is_read_from_the_server_that_has_it(host: Host) -> None:
+async def test_a_resource_is_read_from_the_server_that_has_it(host):
     await host.connect(load("math_server").server, name="math")
     await host.connect(load("showcase_server").server, name="show")
     assert (await host.read("math://constants")).server == "math"
@@ -75,7 +71,7 @@ async def test_a_resource_is_read_from_the_server_that_has_it(host: Host) -> Non
     )
 
 
-async def test_a_resource_is_read_by_a_template_that_matches(host: Host) -> None:
+async def test_a_resource_is_read_by_a_template_that_matches(host):
     days, months = MCPServer("days"), MCPServer("months")
     days.resource("notes://{day}{?lang}", name="day")(lambda day, lang="en": f"{day} in {lang}")
     months.resource("notes://{year}/{month}", name="month")(lambda year, month: f"{month} of {year}")

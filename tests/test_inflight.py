@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -24,21 +24,14 @@ from tests.support.reporting_server import reporting_server
 from tests.support.waiting import until
 from tests.support.watching import Watching, reported, reports
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """Show what waits after half a second."""
     monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.5)
 
 
-async def test_calls_reads_and_prompts_report_progress_and_outcome(
-    host: Host, target: Any, watching: Watching, request: pytest.FixtureRequest
-) -> None:
+async def test_calls_reads_and_prompts_report_progress_and_outcome(host, target, watching, request):
     connection = await reports(host, target)
     assert connection.protocol_version == ("2025-11-25" if "handshake" in request.node.name else "2026-07-28")
     await connection.call("work", values=[1, 2, 3], total=4, message="<b>hi</b>")
@@ -56,7 +49,7 @@ async def test_calls_reads_and_prompts_report_progress_and_outcome(
     ]
 
 
-async def test_only_calls_that_report_are_shown_each_apart(host: Host, watching: Watching) -> None:
+async def test_only_calls_that_report_are_shown_each_apart(host, watching):
     connection = await reports(host, protocol="handshake")
     await connection.call("level")
     assert watching.reports == []
@@ -67,9 +60,7 @@ async def test_only_calls_that_report_are_shown_each_apart(host: Host, watching:
     assert watching.reports[-1].state == "failed"
 
 
-async def test_who_follows_a_call_itself_has_it_alone(
-    host: Host, watching: Watching, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_who_follows_a_call_itself_has_it_alone(host, watching, caplog):
     seen: list[Any] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -86,7 +77,7 @@ async def test_who_follows_a_call_itself_has_it_alone(
     assert caplog.text.count("what reports:work reports cannot be shown") == 1
 
 
-async def test_progress_is_asked_for_only_where_somebody_looks_on(host: Host) -> None:
+async def test_progress_is_asked_for_only_where_somebody_looks_on(host):
     connection = await host.connect(PLAIN, name="plain")
     await connection.call("add", a=1, b=1)
     host.reports.reporter = Watching()
@@ -95,7 +86,7 @@ async def test_progress_is_asked_for_only_where_somebody_looks_on(host: Host) ->
     assert ["progressToken" in entry.text.decode() for entry in asked] == [False, True]
 
 
-async def test_thousands_of_reports_all_arrive(host: Host, watching: Watching) -> None:
+async def test_thousands_of_reports_all_arrive(host, watching):
     await (await host.connect(PLAIN, name="plain")).call("burst", count=2000)
     assert watching.reports[0].meter.count == 2000
 
@@ -104,7 +95,7 @@ async def test_thousands_of_reports_all_arrive(host: Host, watching: Watching) -
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_silent_call_is_shown_after_a_while_until_its_end(host: Host, watching: Watching) -> None:
+async def test_silent_call_is_shown_after_a_while_until_its_end(host, watching):
     server, release = MCPServer("quiet", log_level="ERROR"), asyncio.Event()
 
     @server.tool()
@@ -126,7 +117,7 @@ async def test_silent_call_is_shown_after_a_while_until_its_end(host: Host, watc
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_slow_start_shows_last_line_and_can_be_cancelled(host: Host, watching: Watching) -> None:
+async def test_slow_start_shows_last_line_and_can_be_cancelled(host, watching):
     program = "import sys, time; print('installing', file=sys.stderr, flush=True); time.sleep(60)"
     opening = asyncio.create_task(host.connect([sys.executable, "-c", program], name="slow"))
     await until(lambda: any(report.words().endswith("s · installing") for report in watching.shown))
@@ -140,7 +131,7 @@ async def test_slow_start_shows_last_line_and_can_be_cancelled(host: Host, watch
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_call_waiting_for_session_shows_next_attempt(host: Host, watching: Watching) -> None:
+async def test_call_waiting_for_session_shows_next_attempt(host, watching):
     async with serving(reporting_server().streamable_http_app()) as url, proxied(url) as proxy:
         connection = await host.connect(proxy.url("/mcp"), name="away")
         proxy.refuse()
@@ -159,9 +150,7 @@ async def test_call_waiting_for_session_shows_next_attempt(host: Host, watching:
 
 
 @pytest.mark.parametrize("way", ["in process", "http"])
-async def test_cancelling_call_tells_server_and_keeps_session(
-    host: Host, watching: Watching, tmp_path: Path, way: str
-) -> None:
+async def test_cancelling_call_tells_server_and_keeps_session(host, watching, tmp_path, way):
     server = reporting_server()
     async with serving(server.streamable_http_app()) as url:
         connection = await reports(host, server if way == "in process" else f"{url}/mcp")
@@ -179,9 +168,7 @@ async def test_cancelling_call_tells_server_and_keeps_session(
         await host.close()
 
 
-async def test_one_call_is_cancelled_or_interrupted_and_others_go_on(
-    host: Host, watching: Watching, tmp_path: Path
-) -> None:
+async def test_one_call_is_cancelled_or_interrupted_and_others_go_on(host, watching, tmp_path):
     connection = await reports(host)
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
@@ -205,9 +192,7 @@ async def test_one_call_is_cancelled_or_interrupted_and_others_go_on(
 @pytest.mark.parametrize(
     ("timeout", "options"), [(30, {"max_total_timeout": 0.5}), (None, {"max_total_timeout": 0.5}), (0.5, {})]
 )
-async def test_a_call_that_reports_for_ever_ends_all_the_same(
-    host: Host, timeout: float | None, options: dict[str, float]
-) -> None:
+async def test_a_call_that_reports_for_ever_ends_all_the_same(host, timeout, options):
     host.reports.max_total_timeout = 0.5
     connection = await reports(host)
     said = r"reports:work: timed out: no answer within 0\.5 s in total \(--max-total-timeout S waits longer\)"
@@ -250,7 +235,7 @@ FORM = {"message": "name?", "requestedSchema": {"type": "object", "properties": 
         pytest.param("sampling/createMessage", {"messages": [], "maxTokens": 9}, id="senseless"),
     ],
 )
-async def test_asking_again_ends_the_call(host: Host, method: str, params: dict[str, Any]) -> None:
+async def test_asking_again_ends_the_call(host, method, params):
     async def declines(question: Any) -> Answer:
         return Answer.decline()
 
@@ -296,11 +281,11 @@ def metered(*notes: tuple[float, float | None]) -> ProgressMeter:
         ([(1e300, 1e308)], ["1e+300 of 1e+308 (0 %)"]),
     ],
 )
-def test_figures_say_what_can_be_said(notes: list[tuple[float, float | None]], figures: list[str]) -> None:
+def test_figures_say_what_can_be_said(notes, figures):
     assert metered(*notes).figures() == figures
 
 
-def test_the_share_stays_between_nothing_and_all_on_one_line() -> None:
+def test_the_share_stays_between_nothing_and_all_on_one_line():
     for progress, share in ((-1, 0), (0, 0), (3, 0.3), (10, 1), (1e9, 1)):
         assert metered((progress, 10)).share == pytest.approx(share)
     report = Report("x", "x:y")

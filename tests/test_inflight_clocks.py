@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from langgraph.checkpoint.base import id as checkpoint_ids
@@ -16,9 +15,6 @@ from mcp_magic.errors import RequestTimeoutError
 from mcp_magic.watch import Watch, status_text
 from tests.support.protected_server import logged_in
 from tests.support.threads_in import kept, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOUR, YEAR = 3600.0, 31_536_000.0
 JUMPS = pytest.mark.parametrize("jump", [-10 * YEAR, -HOUR, HOUR, 10 * YEAR])
@@ -35,12 +31,12 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
 @JUMPS
-async def test_a_call_has_the_time_that_it_was_given(clock: Clock, jump: float) -> None:
+async def test_a_call_has_the_time_that_it_was_given(clock, jump):
     async def answer() -> str:
         clock.ahead = jump
         await asyncio.sleep(0.05)
@@ -69,9 +65,7 @@ async def test_a_call_has_the_time_that_it_was_given(clock: Clock, jump: float) 
 
 
 @JUMPS
-async def test_conversation_survives_a_new_kernel_and_a_clock_change(
-    host: Host, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, jump: float
-) -> None:
+async def test_conversation_survives_a_new_kernel_and_a_clock_change(host, tmp_path, clock, monkeypatch, jump):
     file = tmp_path / "threads.sqlite"
     await run(host, file, ["first"])
     clock.ahead = jump
@@ -82,7 +76,7 @@ async def test_conversation_survives_a_new_kernel_and_a_clock_change(
 
 
 @JUMPS
-async def test_token_survives_a_clock_change_without_a_new_log_in(host: Host, clock: Clock, jump: float) -> None:
+async def test_token_survives_a_clock_change_without_a_new_log_in(host, clock, jump):
     async with logged_in(host) as (_, connection, person):
         clock.ahead = jump
         assert await connection.listing("tools", refresh=True)

@@ -42,7 +42,7 @@ def asking(connection: Connection, name: str) -> dict[str, Callable[..., Awaitab
 
 
 @pytest.fixture(params=["in process, modern", "stdio, handshake"])
-async def waiting(request: pytest.FixtureRequest, host: Host) -> Connection:
+async def waiting(request, host):
     return await slow_to_answer(host, waiting_server(Waiting()) if "process" in request.param else HANDSHAKE)
 
 
@@ -73,7 +73,7 @@ async def ask_all(connection: Connection, name: str, **limits: float) -> list[st
     return await asyncio.gather(*(outcome(ask) for ask in asking(connection, name).values()))
 
 
-async def test_unanswered_request_times_out_and_session_goes_on(waiting: Connection) -> None:
+async def test_unanswered_request_times_out_and_session_goes_on(waiting):
     names = asking(waiting, "never")
     said = await ask_all(waiting, "never", timeout=SHORT)
     assert said == [f"{name}: timed out: no answer within 0.2 s. {TOLD}" for name in names]
@@ -87,7 +87,7 @@ async def test_unanswered_request_times_out_and_session_goes_on(waiting: Connect
     assert await waiting.ping(LONG) < LONG
 
 
-async def test_slow_call_times_out_and_server_is_told(host: Host) -> None:
+async def test_slow_call_times_out_and_server_is_told(host):
     connection = await host.connect(PLAIN, name="show")
     with pytest.raises(RequestTimeoutError) as caught:
         await connection.call_tool("slow", {}, timeout=1)
@@ -98,7 +98,7 @@ async def test_slow_call_times_out_and_server_is_told(host: Host) -> None:
 
 
 @pytest.mark.timed
-async def test_the_time_begins_anew_with_each_report_up_to_the_maximum(waiting: Connection) -> None:
+async def test_the_time_begins_anew_with_each_report_up_to_the_maximum(waiting):
     assert await ask_all(waiting, "steady", timeout=PATIENT) == ["answered"] * 3
     assert (await waiting.call_tool("steady", {}, timeout=PATIENT)).text == "done"
     late = f"timed out: no answer within 0.4 s in total (--max-total-timeout S waits longer). {TOLD}"
@@ -107,7 +107,7 @@ async def test_the_time_begins_anew_with_each_report_up_to_the_maximum(waiting: 
 
 
 @pytest.mark.timed
-async def test_the_time_stands_still_while_a_person_is_asked(waiting: Connection) -> None:
+async def test_the_time_stands_still_while_a_person_is_asked(waiting):
     ways = asking(waiting, "asks")
     if waiting.protocol_version == "2026-07-28":
         raw = await ways.pop("waiting: tools/call")(timeout=LONG)
@@ -117,7 +117,7 @@ async def test_the_time_stands_still_while_a_person_is_asked(waiting: Connection
 
 
 @pytest.mark.timed
-async def test_time_out_stands_still_if_asking_call_is_unclear(host: Host) -> None:
+async def test_time_out_stands_still_if_asking_call_is_unclear(host):
     connection = await slow_to_answer(host, HANDSHAKE)
     asks = asyncio.create_task(connection.call_tool("asks", {}, timeout=PATIENT))
     latest = asyncio.create_task(connection.call("never"))
@@ -126,7 +126,7 @@ async def test_time_out_stands_still_if_asking_call_is_unclear(host: Host) -> No
     await asyncio.wait({latest})
 
 
-async def test_completions_listings_and_the_host_end_in_time(host: Host) -> None:
+async def test_completions_listings_and_the_host_end_in_time(host):
     handlers = Waiting()
     connection = await host.connect(waiting_server(handlers), name="waiting")
     handlers.stuck = True
@@ -144,7 +144,7 @@ async def test_completions_listings_and_the_host_end_in_time(host: Host) -> None
 
 
 @pytest.mark.parametrize("limit", ["x", 0, -1, math.nan, True])
-async def test_invalid_time_out_is_explained_and_nothing_is_sent(host: Host, limit: Any) -> None:
+async def test_invalid_time_out_is_explained_and_nothing_is_sent(host, limit):
     connection = await host.connect(waiting_server(Waiting()), name="waiting")
     sent = len(connection.trace.entries)
     ways: list[Callable[..., Awaitable[Any]]] = [

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from mcp.server import MCPServer
@@ -31,7 +31,6 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from mcp_magic import Connection
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("own_data")
 
 
-async def test_a_job_is_there_at_once_and_awaiting_it_gives_the_result(host: Host, connect: Connect) -> None:
+async def test_a_job_is_there_at_once_and_awaiting_it_gives_the_result(host, connect):
     script = Scripted(state(statusMessage="step 1 of 2"))
     events = (await connect(script)).events()
     job = await host.start("ci:build", ref="main")
@@ -63,7 +62,7 @@ async def test_a_job_is_there_at_once_and_awaiting_it_gives_the_result(host: Hos
     assert str(job).endswith("built main")
 
 
-async def test_job_that_cannot_start_raises_and_is_not_listed(host: Host, connect: Connect) -> None:
+async def test_job_that_cannot_start_raises_and_is_not_listed(host, connect):
     await connect(Scripted(fails(UNKNOWN), created=state()))
     with pytest.raises(ArgumentsError, match="ref"):
         await host.start("ci:build", ref=1)
@@ -73,7 +72,7 @@ async def test_job_that_cannot_start_raises_and_is_not_listed(host: Host, connec
     assert len(host.jobs) == 0
 
 
-async def test_cancelling_a_job_tells_the_server_and_no_wait_does(host: Host, connect: Connect) -> None:
+async def test_cancelling_a_job_tells_the_server_and_no_wait_does(host, connect):
     script = Scripted(state())
     await connect(script)
     job = await host.start("ci:build")
@@ -91,7 +90,7 @@ async def test_cancelling_a_job_tells_the_server_and_no_wait_does(host: Host, co
     assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
 
 
-async def test_the_question_of_a_job_shows_in_its_status(host: Host, connect: Connect) -> None:
+async def test_the_question_of_a_job_shows_in_its_status(host, connect):
     answer = asyncio.get_running_loop().create_future()
 
     async def elicitor(elicitation: Elicitation) -> Answer:
@@ -110,7 +109,7 @@ async def test_the_question_of_a_job_shows_in_its_status(host: Host, connect: Co
     assert [event.status for event in job.events] == ["working", "input_required", "working", "completed"]
 
 
-async def test_what_a_server_says_cannot_leave_its_place(host: Host, connect: Connect) -> None:
+async def test_what_a_server_says_cannot_leave_its_place(host, connect):
     await connect(Scripted(state(statusMessage="<img src=x onerror=alert(1)>\x1b[31m\n" + "x" * 100_000)))
     job = await host.start("ci:build")
     await until(lambda: bool(job.message))
@@ -121,7 +120,7 @@ async def test_what_a_server_says_cannot_leave_its_place(host: Host, connect: Co
     job.cancel()
 
 
-async def test_a_job_outlives_its_session(host: Host) -> None:
+async def test_a_job_outlives_its_session(host):
     script = Scripted(state())
     host.reconnection.first = host.reconnection.longest = 0.05
     async with serving(script) as url:
@@ -136,7 +135,7 @@ async def test_a_job_outlives_its_session(host: Host) -> None:
         await host.close()
 
 
-async def test_job_of_closed_session_is_lost_and_can_resume(host: Host, connect: Connect) -> None:
+async def test_job_of_closed_session_is_lost_and_can_resume(host, connect):
     script = Scripted(state())
     ci = await connect(script)
     job = await host.start("ci:build")
@@ -152,7 +151,7 @@ async def test_job_of_closed_session_is_lost_and_can_resume(host: Host, connect:
     assert (await job).text == "built"
 
 
-async def test_another_host_takes_up_what_an_earlier_one_has_left(host: Host, connect: Connect, own_data: Path) -> None:
+async def test_another_host_takes_up_what_an_earlier_one_has_left(host, connect, own_data):
     script = Scripted(state())
     ci = await connect(script)
     await host.start("ci:build", ref="a-secret-branch")
@@ -172,7 +171,7 @@ async def test_another_host_takes_up_what_an_earlier_one_has_left(host: Host, co
         assert later.jobs.unfollowed == 0
 
 
-async def test_call_waiting_for_task_resumes_in_later_kernel(host: Host, connect: Connect) -> None:
+async def test_call_waiting_for_task_resumes_in_later_kernel(host, connect):
     script = Scripted(state())
     ci = await connect(script)
     call = asyncio.create_task(ci.call("build", ref="main"))
@@ -193,7 +192,7 @@ async def test_call_waiting_for_task_resumes_in_later_kernel(host: Host, connect
 @pytest.mark.parametrize(
     "end", [done(), state("failed", error={"code": -32603, "message": "no"}), fails(UNKNOWN), None]
 )
-async def test_a_call_whose_task_has_ended_leaves_nothing_to_take_up(host: Host, connect: Connect, end: Any) -> None:
+async def test_a_call_whose_task_has_ended_leaves_nothing_to_take_up(host, connect, end):
     script = Scripted(state(), *([end] if end else []))
     call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: bool(script.times()))
@@ -206,7 +205,7 @@ async def test_a_call_whose_task_has_ended_leaves_nothing_to_take_up(host: Host,
         assert later.jobs.unfollowed == 0
 
 
-async def test_a_call_that_lost_its_session_leaves_its_task(host: Host, connect: Connect) -> None:
+async def test_a_call_that_lost_its_session_leaves_its_task(host, connect):
     script = Scripted(state())
     ci = await connect(script)
     call = asyncio.create_task(ci.call("build"))
@@ -221,7 +220,7 @@ async def test_a_call_that_lost_its_session_leaves_its_task(host: Host, connect:
     assert (await host.jobs[1]).text == "built"
 
 
-async def test_only_the_kernel_and_server_of_a_job_take_it_up(host: Host, connect: Connect, own_data: Path) -> None:
+async def test_only_the_kernel_and_server_of_a_job_take_it_up(host, connect, own_data):
     script = Scripted(state())
     ci = await connect(script)
     await host.start("ci:build")
@@ -252,7 +251,7 @@ async def test_only_the_kernel_and_server_of_a_job_take_it_up(host: Host, connec
         assert (job.status, later.jobs.unfollowed) == ("failed", 0), "it is forgotten"
 
 
-async def test_job_without_file_runs_and_says_it_cannot_resume(host: Host, connect: Connect, own_data: Path) -> None:
+async def test_job_without_file_runs_and_says_it_cannot_resume(host, connect, own_data):
     own_data.parent.parent.mkdir(parents=True)
     own_data.parent.write_text("no folder")
     await connect(Scripted(state(), done()))
@@ -261,7 +260,7 @@ async def test_job_without_file_runs_and_says_it_cannot_resume(host: Host, conne
     assert (await job).text == "built"
 
 
-async def test_a_server_without_tasks_runs_a_job_in_its_session(host: Host) -> None:
+async def test_a_server_without_tasks_runs_a_job_in_its_session(host):
     server = MCPServer("math", log_level="ERROR")
 
     @server.tool()
@@ -291,7 +290,7 @@ async def test_a_server_without_tasks_runs_a_job_in_its_session(host: Host) -> N
     assert str(job).startswith("✗ math:slow · job 2 · completed with an error · ")
 
 
-async def test_old_jobs_are_dropped_and_running_ones_never(host: Host, connect: Connect, monkeypatch: Any) -> None:
+async def test_old_jobs_are_dropped_and_running_ones_never(host, connect, monkeypatch):
     monkeypatch.setattr("mcp_magic.jobs.ENDED", 2)
     script = Scripted(state())
     await connect(script)

@@ -22,7 +22,6 @@ from mcp_magic.server.http import Serving, serve
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic._host import Host
 
 FLOOD = """
 import resource, socket, sys
@@ -96,9 +95,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /
 
 @needs_proc
 @pytest.mark.parametrize(("count", "sent"), [(1000, ""), (300, f"{POST}X-Slow: ")], ids=["silent", "header"])
-async def test_connections_without_token_take_few_descriptors(
-    host: Host, count: int, sent: str, tmp_path: Path
-) -> None:
+async def test_connections_without_token_take_few_descriptors(host, count, sent, tmp_path):
     async with serving(tmp_path) as (served, spec):
         before = descriptors()
         async with flooding(served.port, count, sent):
@@ -109,9 +106,7 @@ async def test_connections_without_token_take_few_descriptors(
 
 
 @pytest.mark.lowest
-async def test_only_a_connection_without_token_is_closed_in_time(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_a_connection_without_token_is_closed_in_time(host, tmp_path, monkeypatch):
     async with serving(tmp_path) as (served, spec):
         monkeypatch.setattr(loopback, "HEADER_SECONDS", 0.2)
         assert [await said(served.port, sent) for sent in ("", f"{POST}X-Slow: ")] == [b"", b""]
@@ -121,13 +116,13 @@ async def test_only_a_connection_without_token_is_closed_in_time(
         await host.close()
 
 
-async def test_a_body_without_token_is_not_read(tmp_path: Path) -> None:
+async def test_a_body_without_token_is_not_read(tmp_path):
     async with serving(tmp_path) as (served, _):
         answer = await said(served.port, f"{POST}Content-Length: 1000000000\r\n\r\n{'x' * 1000}")
         assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-async def test_a_client_cannot_say_that_it_is_another_one(tmp_path: Path) -> None:
+async def test_a_client_cannot_say_that_it_is_another_one(tmp_path):
     async with serving(tmp_path) as (served, _):
         head = f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nX-Forwarded-For: 10.0.0.1\r\n"
         answer = await said(served.port, f"{head}Authorization: Bearer {served.token}\r\nConnection: close\r\n\r\n")
@@ -135,7 +130,7 @@ async def test_a_client_cannot_say_that_it_is_another_one(tmp_path: Path) -> Non
 
 
 @needs_proc
-async def test_a_waiting_log_in_keeps_few_connections_and_answers() -> None:
+async def test_a_waiting_log_in_keeps_few_connections_and_answers():
     server = CallbackServer()
     try:
         before = descriptors()

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 
-def test_levels_are_those_of_the_protocol() -> None:
+def test_levels_are_those_of_the_protocol():
     assert get_args(LoggingLevel) == LEVELS
     assert [level for level in LEVELS if at_least(level, "error")] == ["error", "critical", "alert", "emergency"]
     assert not any(at_least(level, "off") for level in LEVELS)
 
 
-def test_every_code_has_somebody_whose_fault_it_is() -> None:
+def test_every_code_has_somebody_whose_fault_it_is():
     somebody = {"the caller", "mcp_magic", "the server", "the network", "you"}
     assert {meant.who for meant in [*CODES.values(), *STATUSES.values()]} == somebody
 
 
-async def test_a_result_of_2026_without_type_is_complete(host: Host) -> None:
+async def test_a_result_of_2026_without_type_is_complete(host):
     async with connected(host, MODERN, "stdio", protocol="auto") as connection:
         assert connection.protocol_version == "2026-07-28"
         assert (await connection.call("good")).text == "right"
@@ -40,7 +40,7 @@ async def test_a_result_of_2026_without_type_is_complete(host: Host) -> None:
         assert b"resultType" not in answer.text, "the trace has what came"
 
 
-async def test_a_result_of_an_unknown_kind_is_an_error(host: Host) -> None:
+async def test_a_result_of_an_unknown_kind_is_an_error(host):
     answers = {**MODERN, "tools/call good": {"content": [], "resultType": "surprise"}}
     async with connected(host, answers, "stdio", protocol="auto") as connection:
         with pytest.raises(InvalidResponseError) as raised:
@@ -76,7 +76,7 @@ MISSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("members", "unfit"), MISSED.values(), ids=MISSED)
-async def test_an_answer_that_misses_its_schema_is_kept(host: Host, members: Any, unfit: str) -> None:
+async def test_an_answer_that_misses_its_schema_is_kept(host, members, unfit):
     async with answering(host, PRICE, {"content": [{"type": "text", "text": "n is 3"}], **members}) as connection:
         for _ in range(2):
             result = await connection.call("t")
@@ -89,7 +89,7 @@ async def test_an_answer_that_misses_its_schema_is_kept(host: Host, members: Any
         assert sum(unfit in str(message.data) for message in connection.notices.messages) == 1
 
 
-async def test_the_strict_mode_raises_with_the_result(host: Host) -> None:
+async def test_the_strict_mode_raises_with_the_result(host):
     host.outputs.strict = True
     async with answering(host, PRICE, THREE) as connection:
         with pytest.raises(InvalidResponseError) as caught:
@@ -99,7 +99,7 @@ async def test_the_strict_mode_raises_with_the_result(host: Host) -> None:
     assert caught.value.result.data == {"n": "three"}
 
 
-async def test_a_model_reads_an_unfit_answer_and_why(host: Host) -> None:
+async def test_a_model_reads_an_unfit_answer_and_why(host):
     host.consent.policy = "auto"
     async with answering(host, PRICE, THREE) as connection:
         result = await connection.call("t")
@@ -133,13 +133,13 @@ TOLERATED: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize(("schema", "structured"), TOLERATED.values(), ids=TOLERATED)
-async def test_an_odd_output_schema_refuses_no_answer(host: Host, schema: Any, structured: Any) -> None:
+async def test_an_odd_output_schema_refuses_no_answer(host, schema, structured):
     async with answering(host, schema, {"content": [], "structuredContent": structured}) as connection:
         result = await connection.call("t")
     assert (result.unfit, result.unchecked, result.data) == ("", "", structured)
 
 
-async def test_repairs_of_input_schemas_are_remarked(host: Host) -> None:
+async def test_repairs_of_input_schemas_are_remarked(host):
     odd = {**properties(n={"type": "INTEGER"}, p={"items": [{}]}), "required": ["q"]}
     async with connected(host, {"tools/list": {"tools": [{"name": "t", "inputSchema": odd}]}}) as connection:
         await connection.listing("tools")

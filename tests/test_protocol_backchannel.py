@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 from mcp.server.mcpserver import Context, ElicitationResult, ListRoots, MCPServer, Resolve
@@ -15,11 +15,6 @@ from mcp_magic.errors import ProtocolError
 from mcp_magic.trace.trace import fault
 from tests.support.eliciting_server import Trip, where_to
 from tests.support.sampling_servers import _summary, said, sample
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 
 async def _roots() -> ListRoots:
@@ -61,7 +56,7 @@ def asking_server() -> MCPServer:
 
 
 @pytest.fixture
-def answered(host: Host, tmp_path: Path) -> Host:
+def answered(host, tmp_path):
     """A host that answers whatever is asked."""
 
     async def elicitor(asked: Elicitation) -> Answer:
@@ -89,9 +84,7 @@ def answered(host: Host, tmp_path: Path) -> Host:
     ],
     ids=["elicit", "sampling", "roots"],
 )
-async def test_error_of_asking_by_request_suggests_a_parameter(
-    answered: Host, tool: str, does: str, parameter: str
-) -> None:
+async def test_error_of_asking_by_request_suggests_a_parameter(answered, tool, does, parameter):
     connection = await answered.connect(asking_server(), name="asks")
     with pytest.raises(ProtocolError) as caught:
         await connection.call(tool)
@@ -104,9 +97,7 @@ async def test_error_of_asking_by_request_suggests_a_parameter(
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
-async def test_parameters_that_ask_work_on_all_versions(
-    answered: Host, tmp_path: Path, era: str, request: pytest.FixtureRequest
-) -> None:
+async def test_parameters_that_ask_work_on_all_versions(answered, tmp_path, era, request):
     if era < "2026":
         request.getfixturevalue("handshake")
     connection = await answered.connect(asking_server(), name="asks")

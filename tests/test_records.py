@@ -91,13 +91,13 @@ def records(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ONE.values(), ids=ONE)
-def test_an_exception_of_several_lines_is_one_record(text: str) -> None:
+def test_an_exception_of_several_lines_is_one_record(text):
     assert records(text) == [text]
     for after in ("ready", "INFO: ready\n  at 8000", "2026-11-28 ready\n  at 8000", '{"up": 1}'):
         assert records(f"{text}\n{after}") == [text, after]
 
 
-def test_records_next_to_each_other_stay_apart_and_are_bounded() -> None:
+def test_records_next_to_each_other_stay_apart_and_are_bounded():
     traceback = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x'
     texts = ["INFO: ready", traceback, traceback, "INFO: done", "bye"]
     assert records("\n".join(texts)) == texts
@@ -106,7 +106,7 @@ def test_records_next_to_each_other_stay_apart_and_are_bounded() -> None:
     assert second == "  x"
 
 
-def test_a_traceback_shows_the_authors_line_first() -> None:
+def test_a_traceback_shows_the_authors_line_first():
     shown = Record(CHAIN).shown.split("\n")
     assert shown[0] == "shop.py, line 9, total: ValueError: no price"
     assert "ERROR:root:the report failed" in shown
@@ -118,7 +118,7 @@ def test_a_traceback_shows_the_authors_line_first() -> None:
     assert Record(plain).shown == plain, "without a traceback it is shown as it is"
 
 
-def test_headlines_and_levels_are_those_of_the_error() -> None:
+def test_headlines_and_levels_are_those_of_the_error():
     city = "shop.py, line 5, price: ValueError: no such city"
     headlines = {"group": city, "logged group": city, "syntax": "shop.py, line 3: SyntaxError: '(' was never closed"}
     for name, headline in headlines.items():
@@ -152,12 +152,12 @@ def rows(*items: str | int) -> list[list[str | int]]:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_what_stands_between_lines_of_a_traceback_comes_after_it(name: str) -> None:
+def test_what_stands_between_lines_of_a_traceback_comes_after_it(name):
     items, expected = ROWS[name]
     assert rows(*items) == expected
 
 
-def test_servers_and_far_lines_stay_apart() -> None:
+def test_servers_and_far_lines_stay_apart():
     two = grouped([("a", FIRST), ("b", "  b"), ("a", SECOND)], lambda item: item)
     assert two == [[("a", FIRST), ("a", SECOND)], [("b", "  b")]]
     assert [FIRST, SECOND] in rows(FIRST, *range(MAX_APART), SECOND)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -11,14 +11,11 @@ from mcp_magic.errors import InvalidResponseError, NotOfferedError, ProtocolErro
 from mcp_magic.skills import MAX_BYTES, MAX_FILES, FrontMatterError, same_front_matter, split_front_matter
 from tests.support.skills_server import MANIFEST, SkillServer, entry_of
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
-
 REFUNDS, FORMS = "skill://acme/refunds/SKILL.md", "skill://acme/refunds/references/FORMS.md"
 
 
 @pytest.mark.parametrize("last", [None, "", "2"], ids=["none", "empty", "circle"])
-async def test_all_pages_of_the_list_are_read_and_no_file(host: Host, last: str | None) -> None:
+async def test_all_pages_of_the_list_are_read_and_no_file(host, last):
     published = SkillServer("refunds", "invoices", "taxes")
     published.last = last
     connection = await host.connect(published.server(), name="acme")
@@ -31,7 +28,7 @@ async def test_all_pages_of_the_list_are_read_and_no_file(host: Host, last: str 
     assert published.reads == []
 
 
-async def test_skill_loads_by_uri_and_reads_only_its_files_on_demand(host: Host) -> None:
+async def test_skill_loads_by_uri_and_reads_only_its_files_on_demand(host):
     published = SkillServer("refunds", "invoices")
     connection = await host.connect(published.server())
     loaded = await connection.skills.load(REFUNDS)
@@ -48,7 +45,7 @@ async def test_skill_loads_by_uri_and_reads_only_its_files_on_demand(host: Host)
         await loaded.read("references/FORMS.md")
 
 
-async def test_a_file_that_is_not_what_the_entry_says_is_not_used(host: Host) -> None:
+async def test_a_file_that_is_not_what_the_entry_says_is_not_used(host):
     published = SkillServer("refunds")
     connection = await host.connect(published.server(), name="acme")
     [skill] = await connection.skills.list()
@@ -70,7 +67,7 @@ async def test_a_file_that_is_not_what_the_entry_says_is_not_used(host: Host) ->
         await connection.skills.load(REFUNDS)
 
 
-async def test_skill_without_digests_is_checked_by_front_matter(host: Host) -> None:
+async def test_skill_without_digests_is_checked_by_front_matter(host):
     published = SkillServer("refunds", "invoices")
     published.entries[0]["resources"] = "dynamic"
     connection = await host.connect(published.server())
@@ -103,7 +100,7 @@ WRONG: list[tuple[str, Any, str]] = [
 ]
 
 
-async def test_a_wrong_entry_is_listed_with_its_problem_and_not_loaded(host: Host) -> None:
+async def test_a_wrong_entry_is_listed_with_its_problem_and_not_loaded(host):
     published = SkillServer("refunds")
     connection = await host.connect(published.server())
     for name, entry, problem in WRONG:
@@ -116,7 +113,7 @@ async def test_a_wrong_entry_is_listed_with_its_problem_and_not_loaded(host: Hos
     assert published.reads == []
 
 
-async def test_an_unknown_skill_and_an_answer_about_another_are_errors(host: Host) -> None:
+async def test_an_unknown_skill_and_an_answer_about_another_are_errors(host):
     published = SkillServer("refunds")
     connection = await host.connect(published.server(), name="acme")
 
@@ -155,7 +152,7 @@ async def test_an_unknown_skill_and_an_answer_about_another_are_errors(host: Hos
         ("a: use *this* & that\n", {"a": "use *this* & that"}, True),
     ],
 )
-def test_front_matter_is_compared_with_json_as_it_is_written(yaml: str, said: dict[str, Any], same: bool) -> None:
+def test_front_matter_is_compared_with_json_as_it_is_written(yaml, said, same):
     assert same_front_matter(yaml, said) is same
 
 
@@ -168,12 +165,12 @@ def test_front_matter_is_compared_with_json_as_it_is_written(yaml: str, said: di
         ("a: " + "x" * 20_000 + "\n", "is longer than 20000 characters"),
     ],
 )
-def test_front_matter_that_is_no_data_is_refused(yaml: str, problem: str) -> None:
+def test_front_matter_that_is_no_data_is_refused(yaml, problem):
     with pytest.raises(FrontMatterError, match=problem):
         same_front_matter(yaml, {})
 
 
-def test_front_matter_ends_at_the_second_line_of_dashes() -> None:
+def test_front_matter_ends_at_the_second_line_of_dashes():
     assert split_front_matter("---\r\nname: a\r\n---\r\nBody\n---\n") == ("name: a\r\n", "Body\n---\n")
     for none in ("", "name: a", "---\nname: a\n", "text\n---\nname: a\n---\n"):
         with pytest.raises(FrontMatterError):

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from mcp_magic.cassette.file import CassetteFile
 from tests.support.crowd import LINES, options
 from tests.support.threads_in import kept
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MANY = 12
 SECONDS = 120
 
@@ -25,12 +21,12 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are f
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("crowd")
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> dict[int, dict[str, Any]]:
+def said(folder):
     """Let processes do the same; return what each said."""
     command = [sys.executable, "-m", "tests.support.crowd", str(folder), str(MANY)]
     environment = {**os.environ, "JUPYTER_DATA_DIR": str(folder / "data")}
@@ -40,7 +36,7 @@ def said(folder: Path) -> dict[int, dict[str, Any]]:
     return said
 
 
-async def test_each_goes_on_with_its_thread_in_one_file(folder: Path, said: dict[int, dict[str, Any]]) -> None:
+async def test_each_goes_on_with_its_thread_in_one_file(folder, said):
     for number, outcome in said.items():
         turns = outcome["threads"]
         assert isinstance(turns, int), turns
@@ -48,7 +44,7 @@ async def test_each_goes_on_with_its_thread_in_one_file(folder: Path, said: dict
         assert texts == [text for turn in range(turns) for text in ("go", f"{number} said {turn}")]
 
 
-def test_one_records_on_a_cassette_and_the_others_are_told_so(folder: Path, said: dict[int, dict[str, Any]]) -> None:
+def test_one_records_on_a_cassette_and_the_others_are_told_so(folder, said):
     (writer,) = [number for number, outcome in said.items() if not outcome["cassette"]]
     for number in said.keys() - {writer}:
         problem = said[number]["cassette"]
@@ -58,7 +54,7 @@ def test_one_records_on_a_cassette_and_the_others_are_told_so(folder: Path, said
     assert [line["stderr"] for line in lines] == [f"{writer} " * 300 * number for number in range(LINES)]
 
 
-async def test_decisions_yeses_and_tokens_are_all_kept(folder: Path, said: dict[int, dict[str, Any]]) -> None:
+async def test_decisions_yeses_and_tokens_are_all_kept(folder, said):
     assert {outcome["rest"] for outcome in said.values()} == {True}
     assert len((folder / "data" / "mcp_magic" / "trusted").read_text().splitlines()) == MANY
     records = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -17,9 +17,6 @@ from mcp_magic.config.specs import StdioSpec
 from mcp_magic.stderr import INHERITED, started_early
 from tests.environments import ROOT
 from tests.support.bundled import FOLDER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="servers are started early on POSIX")
 
@@ -84,21 +81,21 @@ def seen_by(program: str, target: str = str(FOLDER / "math_server.py"), **variab
 
 @POSIX
 @pytest.mark.parametrize("program", [PROGRAM, LINES], ids=["program", "lines"])
-def test_server_starts_before_heavy_imports_and_answers(program: str) -> None:
+def test_server_starts_before_heavy_imports_and_answers(program):
     seen = seen_by(program)
     assert len(seen["at import"]) == 1
     assert seen == {"at import": seen["running"], "data": 3, "running": seen["running"]}
 
 
 @POSIX
-def test_no_server_starts_for_a_cassette_or_an_invalid_target(tmp_path: Path) -> None:
+def test_no_server_starts_for_a_cassette_or_an_invalid_target(tmp_path):
     seen = seen_by(FAILING, MCP_MAGIC_CASSETTE=str(tmp_path / "missing.jsonl"), MCP_MAGIC_CASSETTE_MODE="replay")
     assert seen == {"at import": [[]], "error": "CassetteError"}
     assert seen_by(FAILING, "nowhere") == {"at import": [], "error": "TargetError"}
 
 
 @POSIX
-async def test_early_server_ends_if_no_session_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_early_server_ends_if_no_session_takes_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "mcp")  # as before the first connect
     before = set(psutil.Process().children())
     async with started_early(StdioSpec(command=sys.executable, args=("-c", "input()"))):
@@ -107,7 +104,7 @@ async def test_early_server_ends_if_no_session_takes_it(monkeypatch: pytest.Monk
     assert list(INHERITED) == stdio.DEFAULT_INHERITED_ENV_VARS, "it gets the variables that the SDK passes on"
 
 
-def test_a_connect_imports_what_checks_a_call_and_not_jsonschema() -> None:
+def test_a_connect_imports_what_checks_a_call_and_not_jsonschema():
     program = """
         import asyncio, sys
         from mcp.server.mcpserver import MCPServer

@@ -10,7 +10,6 @@ import os
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +21,6 @@ from tests.support.asgi import answering, serving
 from tests.support.bundled import command
 from tests.support.checking import failure, script
 from tests.support.processes import PLAIN, free_port
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 RECORDED = Path(__file__).parent / "data" / "stderr"
 
@@ -93,14 +89,14 @@ cause: Because mcp-server-does-not-exist-xyz was not found in the package regist
 
 
 @pytest.mark.parametrize("recorded", sorted(RECORDED.iterdir()), ids=lambda path: path.stem)
-def test_the_lines_that_say_why_are_chosen(recorded: Path) -> None:
+def test_the_lines_that_say_why_are_chosen(recorded):
     lines, expected = cause(recorded.read_text()), CAUSES[recorded.stem].strip().split("\n")
     assert lines[: len(expected)] == expected
     assert len(lines) <= 6
 
 
 @pytest.mark.parametrize("hostile", [" ", "(", "no ", "\t", "a(", " at ", "running ", "ab_", "{", "| "])
-def test_long_lines_take_no_time(hostile: str) -> None:
+def test_long_lines_take_no_time(hostile):
     started = time.thread_time()
     cause(hostile * (65_536 // len(hostile)))
     cause(f"{hostile * (600 // len(hostile))}\n" * 109)
@@ -108,7 +104,7 @@ def test_long_lines_take_no_time(hostile: str) -> None:
 
 
 @needs_node
-async def test_a_missing_token_is_named_and_where_it_is_set(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_token_is_named_and_where_it_is_set(host, monkeypatch):
     monkeypatch.setenv("SLACK_MCP_XOXP_TOKEN", "sesame-123")
     error = await failure(host, [program(SLACK)])
     assert type(error) is errors.ServerExitedError
@@ -133,7 +129,7 @@ async def test_a_missing_token_is_named_and_where_it_is_set(host: Host, monkeypa
 
 
 @needs_node
-async def test_a_missing_package_or_folder_is_told(host: Host, tmp_path: Path) -> None:
+async def test_a_missing_package_or_folder_is_told(host, tmp_path):
     async with serving(answering(404, b'{"error": "Not found"}', "application/json")) as url:
         env = {"npm_config_registry": url, "npm_config_cache": str(tmp_path), "npm_config_update_notifier": "false"}
         error = await failure(host, ["npx", "-y", "@scope/server-of-nobody"], env=env)
@@ -144,9 +140,7 @@ async def test_a_missing_package_or_folder_is_told(host: Host, tmp_path: Path) -
     assert "stderr: Error: None of the specified directories are accessible" in str(error)
 
 
-async def test_a_setting_that_is_not_passed_on_is_named(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_setting_that_is_not_passed_on_is_named(host, tmp_path, monkeypatch):
     text = (RECORDED / "settings.txt").read_text()
     dying = script(tmp_path, f"import sys\nsys.exit({text!r})")
     monkeypatch.setenv("API_KEY", "sesame-123")
@@ -157,7 +151,7 @@ async def test_a_setting_that_is_not_passed_on_is_named(
 
 @pytest.mark.timed
 @pytest.mark.parametrize("how", ["port on stderr", "url on stdout"])
-async def test_a_server_that_listens_at_a_url_is_recognized(host: Host, how: str) -> None:
+async def test_a_server_that_listens_at_a_url_is_recognized(host, how):
     port = free_port()
     if how == "port on stderr":
         target, env, path = everything_command("sse"), {"PORT": str(port)}, "/sse"
@@ -174,7 +168,7 @@ async def test_a_server_that_listens_at_a_url_is_recognized(host: Host, how: str
     assert line == f"  %mcp connect http://127.0.0.1:{port}{path}"
 
 
-async def test_the_doctor_recognizes_a_server_at_a_url(host: Host) -> None:
+async def test_the_doctor_recognizes_a_server_at_a_url(host):
     port = free_port()
     report = await examine(host, command("weather_server", "--port", str(port)))
     [failed] = [remark for remark in report["connect"].remarks if remark.status == "failed"]
@@ -182,7 +176,7 @@ async def test_the_doctor_recognizes_a_server_at_a_url(host: Host) -> None:
     assert failed.todo == f"start it in a terminal, then type `%mcp doctor http://127.0.0.1:{port}/mcp`"
 
 
-async def test_a_server_with_a_page_of_its_own_is_no_http_server(host: Host, tmp_path: Path) -> None:
+async def test_a_server_with_a_page_of_its_own_is_no_http_server(host, tmp_path):
     async with serving(answering(200, b"<html>dashboard</html>", "text/html")) as url:
         code = f"import runpy, sys, time\nprint('dashboard: {url}', file=sys.stderr, flush=True)\ntime.sleep(1)\n"
         slow = script(tmp_path, f"{code}runpy.run_path({PLAIN[1]!r}, run_name='__main__')")

@@ -17,10 +17,8 @@ from tests.environments import ROOT
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from mcp_magic._host import Host
 
 BLOCK = 4096
 """Bytes that the file system gives at once."""
@@ -46,7 +44,7 @@ server.run()
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
+def log(monkeypatch):
     """A log that is looked at often."""
     monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     with ErrorLog() as made:
@@ -75,7 +73,7 @@ def wait_for(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-async def test_stderr_of_an_idle_server_is_cut(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stderr_of_an_idle_server_is_cut(host, tmp_path, monkeypatch):
     monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     (tmp_path / "chatty.py").write_text(CHATTY)
     connection = await host.connect([sys.executable, str(tmp_path / "chatty.py")], name="chatty")
@@ -89,14 +87,14 @@ async def test_stderr_of_an_idle_server_is_cut(host: Host, tmp_path: Path, monke
     assert lines[-1] == "all is said"
 
 
-def test_it_is_cut_while_the_loop_stands_still(log: ErrorLog) -> None:
+def test_it_is_cut_while_the_loop_stands_still(log):
     log.keep_small()
     write(log, "for _ in range(20): os.write(2, b'y' * 1023 * 1024 + b'\\n')")
     wait_for(lambda: on_disk(log) <= stderr.MAX_BYTES)
     assert log.end == 20 * (1023 * 1024 + 1)
 
 
-def test_no_write_is_lost_while_it_is_cut(log: ErrorLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_write_is_lost_while_it_is_cut(log, monkeypatch):
     monkeypatch.setattr(stderr, "MAX_BYTES", 2 * stderr.TAIL_BYTES)
     code = "import os\nfor _ in range(40_000): os.write(2, b'y' * 199 + b'\\n')"
     with subprocess.Popen([sys.executable, "-S", "-c", code], stderr=log.file) as writing:
@@ -106,7 +104,7 @@ def test_no_write_is_lost_while_it_is_cut(log: ErrorLog, monkeypatch: pytest.Mon
     assert log.end == 40_000 * 200
 
 
-def test_no_line_is_lost_or_told_twice_when_it_is_cut(log: ErrorLog) -> None:
+def test_no_line_is_lost_or_told_twice_when_it_is_cut(log):
     reader, other = Lines(log), Lines(log)
     write(log, LONG)
     assert texts(reader) == ["z" * (stderr.TAIL_BYTES - 8), "last"]
@@ -119,7 +117,7 @@ def test_no_line_is_lost_or_told_twice_when_it_is_cut(log: ErrorLog) -> None:
     assert [line for line in log.tail().splitlines()[-5:] if set(line) != {"z"}] == late
 
 
-def test_no_nulls_are_shown_after_a_write_past_its_end(log: ErrorLog) -> None:
+def test_no_nulls_are_shown_after_a_write_past_its_end(log):
     lines = Lines(log)
     reopened = "fd = os.open('/proc/self/fd/2', os.O_WRONLY); os.lseek(fd, 17 * 2**20, 0); os.write(fd, b'end\\n'); "
     write(log, f"os.write(2, b'z' * (17 * 2**20 - 1) + b'\\n'); {reopened}")
@@ -135,7 +133,7 @@ def test_no_nulls_are_shown_after_a_write_past_its_end(log: ErrorLog) -> None:
     assert on_disk(log) < 2**20
 
 
-def test_a_file_that_cannot_be_cut_is_emptied(log: ErrorLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_cut_is_emptied(log, monkeypatch):
     monkeypatch.setattr(stderr, "_free", lambda number, length: False)
     lines = Lines(log)
     write(log, LONG)
@@ -148,7 +146,7 @@ def test_a_file_that_cannot_be_cut_is_emptied(log: ErrorLog, monkeypatch: pytest
     assert log.end == 17 * 2**20 + len("\nlast\nhalf a line\nnext\n")
 
 
-def test_a_line_that_never_ends_is_taken_for_several() -> None:
+def test_a_line_that_never_ends_is_taken_for_several():
     with ErrorLog() as log:
         lines = Lines(log)
         parts: list[str] = []
@@ -159,7 +157,7 @@ def test_a_line_that_never_ends_is_taken_for_several() -> None:
         assert sum(map(len, parts)) >= 400_000
 
 
-async def test_nobody_looks_at_it_once_it_is_closed(log: ErrorLog) -> None:
+async def test_nobody_looks_at_it_once_it_is_closed(log):
     before = threading.enumerate()  # those of other servers, which may end meanwhile
     log.keep_small()
     [looking] = [one for one in threading.enumerate() if one not in before and one.name == "mcp_magic stderr"]

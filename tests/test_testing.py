@@ -48,7 +48,7 @@ def run(pytester: pytest.Pytester, *options: str, command: str = GONE, numbers: 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
+def imported():
     """Import what the runs below need: pytester forgets with each run what that has imported."""
 
     async def use() -> None:
@@ -59,7 +59,7 @@ def imported() -> None:
     asyncio.run(use())
 
 
-def test_recorded_test_needs_no_server_afterwards(pytester: pytest.Pytester) -> None:
+def test_recorded_test_needs_no_server_afterwards(pytester):
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = --strict-markers")
     missing = run(pytester, command=REAL)
     missing.assert_outcomes(errors=2)
@@ -79,7 +79,7 @@ def test_recorded_test_needs_no_server_afterwards(pytester: pytest.Pytester) -> 
     run(pytester, numbers="3, 2").assert_outcomes(passed=2)
 
 
-def test_the_plugin_imports_nothing_for_those_who_do_not_use_it() -> None:
+def test_the_plugin_imports_nothing_for_those_who_do_not_use_it():
     code = (
         "import sys, pytest\nbefore = set(sys.modules)\nimport mcp_magic.testing\n"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('mcp_magic.testing')))"
@@ -112,7 +112,7 @@ def test_all():
 """
 
 
-def test_odd_test_names_get_separate_cassettes(pytester: pytest.Pytester) -> None:
+def test_odd_test_names_get_separate_cassettes(pytester):
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
     pytester.makepyfile(test_names=NAMES)
     run(pytester, "--mcp-record=all", "test_names.py").assert_outcomes(passed=7)

@@ -51,7 +51,7 @@ from mcp_magic.stderr import cause
 from tests.support.clocks import cpu_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
 LENGTHS = {50_000: 1.0, 1_000_000: 1.0}
 """CPU seconds that so many characters may take; the shorter ends the test early where the longer would take hours."""
@@ -246,7 +246,7 @@ PATHS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.fixture
-def only_own_objects() -> Iterator[None]:
+def only_own_objects():
     """Lets the garbage collector search what a path makes, not what other tests have imported and left."""
     gc.collect()
     gc.freeze()
@@ -270,7 +270,7 @@ def usual_seconds(path: Callable[[str], object], text: str) -> float:
 @pytest.mark.timed
 @pytest.mark.usefixtures("only_own_objects")
 @pytest.mark.parametrize("name", PATHS)
-def test_a_million_worst_characters_take_under_a_second(name: str) -> None:
+def test_a_million_worst_characters_take_under_a_second(name):
     path = PATHS[name]
     spent(path, "a")  # imports
     # twice, because the garbage of others is collected in the time of one

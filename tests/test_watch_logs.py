@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from mcp_magic.watch import LogFollower
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
-
-async def test_new_messages_are_followed_also_on_the_next_session(host: Host) -> None:
+async def test_new_messages_are_followed_also_on_the_next_session(host):
     connection = await host.connect(PLAIN, name="reports", env={"API_TOKEN": "sesame-123"})
     await connection.call("stderr", text="before")
     seen: list[tuple[str, str]] = []
@@ -40,7 +36,7 @@ async def test_new_messages_are_followed_also_on_the_next_session(host: Host) ->
     assert again.notices.logs.watchers == []
 
 
-async def test_following_ends_with_its_context(host: Host) -> None:
+async def test_following_ends_with_its_context(host):
     connection = await host.connect(reporting_server(), name="reports")
     with LogFollower(lambda: connection) as follower:
         assert len(connection.notices.logs.watchers) == 1

@@ -4,7 +4,7 @@ import gc
 import threading
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -14,18 +14,15 @@ from mcp_magic.agent.threads import memory_threads
 from tests.support.agents import Shop
 from tests.support.fake_openai import FakeOpenAI, chat
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
 
 @pytest.fixture(autouse=True)
-def no_threads() -> None:
+def no_threads():
     """Let each test begin without threads in memory: they are those of the whole process."""
     memory_threads.cache_clear()
 
 
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     """Let a test leave no connection to a database and no thread of one behind."""
     before = threading.active_count()
     yield
@@ -37,12 +34,12 @@ def nothing_left() -> Iterator[None]:
 
 
 @pytest.fixture
-async def shop() -> Shop:
+async def shop():
     return Shop()
 
 
 @pytest.fixture
-async def host(shop: Shop) -> AsyncIterator[Host]:
+async def host(shop):
     """A host with the shop; its policy lets everything through."""
     async with Host() as host:
         host.consent.policy = "auto"
@@ -51,14 +48,14 @@ async def host(shop: Shop) -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
+async def client():
     """One for each test: langchain-openai keeps its own for all event loops."""
     async with httpx.AsyncClient() as client:
         yield client
 
 
 @pytest.fixture
-async def openai(client: httpx.AsyncClient) -> AsyncIterator[Callable[..., Any]]:
+async def openai(client):
     """Starts a fake OpenAI that plays turns; returns it, and a model that asks it."""
     async with AsyncExitStack() as stack:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
@@ -24,10 +24,6 @@ from tests.support.sampling_servers import PIXEL
 from tests.support.scripted_tasks import Scripted, done, state
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 # Large results
 
 RAIN: list[tuple[str, dict[str, Any]]] = [("weather:rain", {})]
@@ -35,7 +31,7 @@ CITIES = [{"city": f"c{number}", "rain": number / 2, "tags": ["wet"]} for number
 
 
 @pytest.fixture
-async def weather(host: Host) -> Host:
+async def weather(host):
     def rain(count: int = 200) -> list[dict[str, Any]]:
         return CITIES[:count]
 
@@ -47,7 +43,7 @@ def read(**arguments: Any) -> list[tuple[str, dict[str, Any]]]:
     return [("read_result", {"handle": "result_1", **arguments})]
 
 
-async def test_a_model_reads_the_head_then_chosen_rows(weather: Host) -> None:
+async def test_a_model_reads_the_head_then_chosen_rows(weather):
     weather.consent.policy = "deny"
     weather.consent.add(Rule("allow", "weather:*"))
     agent = Agent(weather, RAIN, read(rows="10:12", columns=["city", "rain"]), "done", spill=300)
@@ -69,7 +65,7 @@ async def test_a_model_reads_the_head_then_chosen_rows(weather: Host) -> None:
     assert "read_result" in str(display_messages(run.messages))
 
 
-async def test_read_result_is_bound_once_there_is_a_large_result(weather: Host) -> None:
+async def test_read_result_is_bound_once_there_is_a_large_result(weather):
     few = [("weather:rain", {"count": 1})]
     model = (await play(weather, few, RAIN, "done", tools=["weather:*"], spill=300)).model
     assert bound(model) == [["weather__rain"], ["weather__rain"], ["weather__rain", "read_result"]]
@@ -82,7 +78,7 @@ async def test_read_result_is_bound_once_there_is_a_large_result(weather: Host) 
     assert "[cut here: these are the first" in cut, "as without the setting"
 
 
-async def test_a_handle_works_after_a_restart_and_in_forks(weather: Host, tmp_path: Path) -> None:
+async def test_a_handle_works_after_a_restart_and_in_forks(weather, tmp_path):
     async with open_threads(tmp_path / "threads.sqlite", fall_back=False) as saver:
         await Agent(weather, RAIN, "done", spill=300, checkpointer=saver).run(thread="first")
     read_on = {}
@@ -96,7 +92,7 @@ async def test_a_handle_works_after_a_restart_and_in_forks(weather: Host, tmp_pa
     assert read_on["other"] == ("error", "no large result 'result_1'. There are: none")
 
 
-async def test_arguments_that_do_not_fit_come_back(weather: Host) -> None:
+async def test_arguments_that_do_not_fit_come_back(weather):
     reads = [[("read_result", {"rows": 3})], read(columns=["cty"]), read(rows="a")]
     assert (await play(weather, RAIN, *reads, "done", spill=300)).answers[1:] == [
         ("error", "missing: handle (string)\nrows: expected string, got 3"),
@@ -115,7 +111,7 @@ def tool(name: str, description: str, **properties: Any) -> Tool:
 
 
 @pytest.fixture
-async def many() -> AsyncIterator[Host]:
+async def many():
     """A host with 153 tools."""
     tools = [
         tool("forecast", "Tells the weather of the next days.", city=TEXT),
@@ -133,7 +129,7 @@ def search(query: str) -> list[tuple[str, dict[str, Any]]]:
     return [("search_tools", {"query": query})]
 
 
-async def test_what_a_search_brings_is_bound_from_the_next_turn(many: Host) -> None:
+async def test_what_a_search_brings_is_bound_from_the_next_turn(many):
     convert = [("office:convert", {"currency": "euro"})]
     searches = (search("money in another currency"), search("xylophone"))
     played = await play(many, *searches, convert, ".", request="Good morning")
@@ -149,7 +145,7 @@ async def test_what_a_search_brings_is_bound_from_the_next_turn(many: Host) -> N
         assert not anthropic_refuses(to_anthropic(seen.tools))
 
 
-async def test_tools_that_fit_the_request_are_bound_at_once(many: Host) -> None:
+async def test_tools_that_fit_the_request_are_bound_at_once(many):
     model = (await play(many, "Rain.", request="What will the weather be in Oslo?")).model
     assert set(bound(model)[0]) == {"search_tools", "office__forecast"}
     [names] = bound((await play(many, ".", request="call office:register_142, please")).model)
@@ -161,7 +157,7 @@ async def test_tools_that_fit_the_request_are_bound_at_once(many: Host) -> None:
     assert [(call["name"], call["args"]) for call in calls] == [("office__forecast", {"city": "Oslo"})]
 
 
-async def test_tools_searched_or_called_stay_bound_after_a_restart(many: Host) -> None:
+async def test_tools_searched_or_called_stay_bound_after_a_restart(many):
     thread = memory_threads()
     mail = [("office:send_mail", {"to": "Ada"})]
     await Agent(many, search("currency"), mail, ".", checkpointer=thread).run("hello")
@@ -170,20 +166,20 @@ async def test_tools_searched_or_called_stay_bound_after_a_restart(many: Host) -
     assert set(bound(second.model)[0]) == {"search_tools", "office__convert", "office__send_mail"}
 
 
-async def test_pinned_tools_are_always_bound(many: Host) -> None:
+async def test_pinned_tools_are_always_bound(many):
     played = await play(many, ".", pinned=["office:register_1?", "send_*"], request="Good morning")
     tens = {f"office__register_1{digit}" for digit in range(10)}
     assert set(bound(played.model)[0]) == {"search_tools", "office__send_mail"} | tens
 
 
 @pytest.mark.parametrize(("above", "searches"), [(152, True), (153, False), (0.5, False), (0.01, True), (None, False)])
-async def test_the_setting_is_a_count_or_a_share_of_context(many: Host, above: float | None, searches: bool) -> None:
+async def test_the_setting_is_a_count_or_a_share_of_context(many, above, searches):
     [names] = bound((await play(many, ".", search_above=above, request="Good morning")).model)
     assert ("search_tools" in names) is searches
     assert (len(names) == 153) is not searches
 
 
-async def test_rules_cards_and_audit_name_the_tool_itself(many: Host) -> None:
+async def test_rules_cards_and_audit_name_the_tool_itself(many):
     many.consent.add(Rule("deny", "office:convert"))
     run = await Agent(many, search("currency"), [("office:convert", {}), ("office:forecast", {})], ".").run("hello")
     cards = [(call.name, call.status) for call in run.transcript.calls]
@@ -203,7 +199,7 @@ def wait(job: int = 1, seconds: float = 5) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.fixture
-async def ci(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scripted]:
+async def ci(host, tmp_path, monkeypatch):
     """Connect a server whose build is a task, and let turns wait a moment only."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
     monkeypatch.setattr("mcp_magic.langchain.calls.JOB_SECONDS", 0.2)
@@ -223,7 +219,7 @@ async def ran(agent: Agent, ci: Scripted, turn: int, end: Any) -> Any:
     return await running
 
 
-async def test_a_turn_does_not_wait_for_a_background_task(host: Host, ci: Scripted) -> None:
+async def test_a_turn_does_not_wait_for_a_background_task(host, ci):
     agent = Agent(host, BUILD, wait(seconds=0), wait(job=7), wait(seconds=30), "done")
     started, working, wrong, built = answers(await ran(agent, ci, 4, done("built main")))
     assert started == working
@@ -238,7 +234,7 @@ async def test_a_turn_does_not_wait_for_a_background_task(host: Host, ci: Script
     assert host.jobs[1].status == "completed"
 
 
-async def test_an_image_of_a_job_reaches_a_model_that_reads_images(host: Host, ci: Scripted) -> None:
+async def test_an_image_of_a_job_reaches_a_model_that_reads_images(host, ci):
     profile: Any = {"image_inputs": True, "image_tool_message": True}
     agent = Agent(host, model=ScriptedModel([BUILD, wait(seconds=30), "done"], profile=profile))
     picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
@@ -247,13 +243,13 @@ async def test_an_image_of_a_job_reaches_a_model_that_reads_images(host: Host, c
     assert content == [{"type": "image", "base64": PIXEL, "mime_type": "image/png"}]
 
 
-async def test_a_task_that_ends_soon_is_a_call_like_any_other(host: Host, ci: Scripted) -> None:
+async def test_a_task_that_ends_soon_is_a_call_like_any_other(host, ci):
     ci.steps = [done("built main")]
     assert answers(await Agent(host, BUILD, "done").run()) == [("success", "built main")]
     assert len(host.jobs) == 0
 
 
-async def test_interrupting_a_run_cancels_its_task(host: Host, ci: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_interrupting_a_run_cancels_its_task(host, ci, monkeypatch):
     monkeypatch.setattr("mcp_magic.langchain.calls.JOB_SECONDS", 60.0)
     running = asyncio.ensure_future(Agent(host, BUILD, "done").run())
     await until(lambda: bool(ci.times()))

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from mcp_magic.agent.calls import with_own_ids
 
 
-def test_blocks_of_content_get_the_ids_of_their_calls() -> None:
+def test_blocks_of_content_get_the_ids_of_their_calls():
     calls: Any = [{"name": name, "args": {}, "id": "call_1"} for name in "ab"]
     content: Any = [{"type": "tool_use", "id": "call_1", "name": name, "input": {}} for name in "ab"]
     turn = AIMessage(content, tool_calls=calls)

@@ -23,7 +23,6 @@ from tests.support.agents import asked
 from tests.support.fake_openai import KEY, Refusal, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from mcp_magic._host import Host
@@ -32,7 +31,7 @@ PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 
 
 @pytest.fixture
-def tape(tmp_path: Path) -> Path:
+def tape(tmp_path):
     return tmp_path / "a.jsonl"
 
 
@@ -46,7 +45,7 @@ def lines(tape: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.lowest
-async def test_a_run_is_recorded_and_played_without_the_model(host: Host, tape: Path) -> None:
+async def test_a_run_is_recorded_and_played_without_the_model(host, tape):
     model = ScriptedModel([PRICES, "It is done."])
     with deck.holding(tape, "record"):
         seen = await run(host, model)
@@ -80,7 +79,7 @@ async def texts(tape: Path, mode: str, turns: list[Any], *requests: str) -> list
         return [(await turn_of(model, request)).text for request in requests]
 
 
-async def test_missing_turns_are_added_and_equal_ones_keep_order(tape: Path, tmp_path: Path) -> None:
+async def test_missing_turns_are_added_and_equal_ones_keep_order(tape, tmp_path):
     assert await texts(tape, "record", ["one"], "1") == ["one"]
     assert await texts(tape, "auto", ["two"], "1", "2") == ["one", "two"]
     assert await texts(tape, "replay", [], "2", "1", "2") == ["two", "one", "two"]
@@ -89,7 +88,7 @@ async def test_missing_turns_are_added_and_equal_ones_keep_order(tape: Path, tmp
     assert await texts(other, "replay", [], "again", "again", "again") == ["first", "second", "second"]
 
 
-async def test_what_was_had_whole_is_played_whole(tape: Path) -> None:
+async def test_what_was_had_whole_is_played_whole(tape):
     whole = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}])
     with deck.holding(tape, "record"):
         await turn_of(FakeMessagesListChatModel(responses=[whole]), "go")
@@ -99,7 +98,7 @@ async def test_what_was_had_whole_is_played_whole(tape: Path) -> None:
     assert answer.tool_calls == whole.tool_calls
 
 
-async def test_the_offline_model_is_recorded_like_any_other(host: Host, tape: Path) -> None:
+async def test_the_offline_model_is_recorded_like_any_other(host, tape):
     with deck.holding(tape, "record"):
         seen = await run(host, "offline", "price of an apple")
     with deck.holding(tape, "replay"):
@@ -113,7 +112,7 @@ async def test_the_offline_model_is_recorded_like_any_other(host: Host, tape: Pa
     )
 
 
-async def test_agent_fails_when_cassette_lacks_the_call(host: Host, tape: Path) -> None:
+async def test_agent_fails_when_cassette_lacks_the_call(host, tape):
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([[("shop:price", {"item": "apple"})], "It is 1.50."]))
     head = [line for line in lines(tape) if "session" not in line or "server" in line]
@@ -129,7 +128,7 @@ async def test_agent_fails_when_cassette_lacks_the_call(host: Host, tape: Path) 
             await run(host, ScriptedModel([]))
 
 
-async def test_model_made_before_the_cassette_is_recorded(tape: Path) -> None:
+async def test_model_made_before_the_cassette_is_recorded(tape):
     setting = ScriptedModel(["one", "two"])
     sampler = ModelSampler(lambda: setting)
     asked = SamplingRequest("s", (SamplingMessage(role="user", content=TextContent(text="1")),), 100)
@@ -139,7 +138,7 @@ async def test_model_made_before_the_cassette_is_recorded(tape: Path) -> None:
     assert sum("digest" in line for line in lines(tape)) == 1
 
 
-async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "spread-secret-4711 over words")
     secret = "spread-secret-4711 over words"
     calls = AIMessage(f"the key is {secret} .", tool_calls=[{"name": "use", "args": {"text": secret}, "id": "x"}])
@@ -154,9 +153,7 @@ async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, mo
         assert answer.tool_calls[0]["args"] == {"text": "***"}
 
 
-async def test_a_provider_is_recorded_and_not_reached_on_replay(
-    host: Host, tape: Path, openai: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_is_recorded_and_not_reached_on_replay(host, tape, openai, monkeypatch):
     fake, model = await openai(Turn("I look.", [("shop__price", {"item": "apple"})]), Turn("It is **1.50**."))
     with deck.holding(tape, "record"):
         seen = await run(host, model)
@@ -171,7 +168,7 @@ async def test_a_provider_is_recorded_and_not_reached_on_replay(
     assert len(fake.requests) == 2
 
 
-async def test_a_refusal_is_played_as_it_was(host: Host, tape: Path, openai: Callable[..., Any]) -> None:
+async def test_a_refusal_is_played_as_it_was(host, tape, openai):
     _, model = await openai(Refusal(429, "Rate limit reached"))
     said = []
     for mode in ("record", "replay"):

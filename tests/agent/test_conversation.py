@@ -24,13 +24,9 @@ from tests.support.fake_providers import FakeMessages, FakeResponses
 from tests.support.lowlevel import serving_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     import httpx
 
     from mcp_magic._host import Host
-    from tests.support.agents import Shop
 
 IMAGES: Any = {"image_inputs": True, "image_tool_message": True}
 PNG = base64.b64encode(png(2, 2)).decode()
@@ -106,7 +102,7 @@ def images_sent(name: str, body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_an_image_stands_where_the_provider_reads_it(host: Host, client: httpx.AsyncClient, name: str) -> None:
+async def test_an_image_stands_where_the_provider_reads_it(host, client, name):
     await connect_camera(host, TextContent(text="Here:"), image(kind="image/jpeg"))
     make, model = PROVIDERS[name]
     async with make(LOOK, Turn("A square."), Turn("Yes.")).running() as fake:
@@ -119,7 +115,7 @@ async def test_an_image_stands_where_the_provider_reads_it(host: Host, client: h
     assert state["messages"][2].content[1]["type"] == "image", "the thread keeps it in the answer"
 
 
-async def test_images_of_several_calls_follow_all_answers(host: Host, openai: Callable[..., Any]) -> None:
+async def test_images_of_several_calls_follow_all_answers(host, openai):
     for name in ("left", "right"):
         await connect_camera(host, image(), name=name)
     look = Turn(calls=[("left__look", {}), ("right__look", {})])
@@ -149,7 +145,7 @@ BROKEN_PARTS = [
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_thread_that_is_broken_on_disk_goes_on(host: Host, client: httpx.AsyncClient, name: str) -> None:
+async def test_a_thread_that_is_broken_on_disk_goes_on(host, client, name):
     make, model = PROVIDERS[name]
     async with make(Turn("Now it goes.")).running() as fake:
         graph = build_graph(model(fake, client), host, checkpointer=InMemorySaver())
@@ -159,7 +155,7 @@ async def test_a_thread_that_is_broken_on_disk_goes_on(host: Host, client: httpx
     assert state["messages"][-1].text == "Now it goes."
 
 
-async def test_a_model_that_reads_no_images_takes_over(host: Host, openai: Callable[..., Any]) -> None:
+async def test_a_model_that_reads_no_images_takes_over(host, openai):
     fake, model = await openai(Turn("I cannot see it."), strict=True, model="blind")
     graph = build_graph(model, host, checkpointer=InMemorySaver())
     picture = {"type": "image", "base64": PNG, "mime_type": "image/png"}
@@ -170,7 +166,7 @@ async def test_a_model_that_reads_no_images_takes_over(host: Host, openai: Calla
     assert line == "Here:\n[image/png, 68 bytes, not shown: this model reads none]"
 
 
-async def test_a_recorded_turn_with_images_is_replayed(host: Host, openai: Callable[..., Any], tmp_path: Path) -> None:
+async def test_a_recorded_turn_with_images_is_replayed(host, openai, tmp_path):
     await connect_camera(host, image())
     _, model = await openai(LOOK, Turn("A square."))
     with deck.holding(tmp_path / "tape.jsonl", "record"):
@@ -196,7 +192,7 @@ def model_of(package: str) -> Any:
         pytest.param(model_of("langchain_mistralai"), "", id="takes no user there"),
     ],
 )
-def test_where_a_model_reads_images(model: Any, place: str) -> None:
+def test_where_a_model_reads_images(model, place):
     assert image_place(model) == place
 
 
@@ -217,9 +213,7 @@ SURROGATE_NAMES = {"outer": '{"\\ud83d": "x"}', "inner": '{"item": "x", "more": 
 
 
 @pytest.mark.parametrize("name", ["compatible", "chat completions", "responses"])
-async def test_broken_arguments_are_refused_and_not_sent_again(
-    host: Host, shop: Shop, client: httpx.AsyncClient, name: str
-) -> None:
+async def test_broken_arguments_are_refused_and_not_sent_again(host, shop, client, name):
     make, model = PROVIDERS[name]
     # LangChain makes no message of some; and half a surrogate in a name ends no run
     unread = ("a list", "a text") if name == "responses" else ()
@@ -245,14 +239,14 @@ def arguments_sent(name: str, body: dict[str, Any]) -> list[str]:
     return [call["function"]["arguments"] for call in calls]
 
 
-async def test_arguments_of_a_whole_turn_are_read_alike(host: Host, shop: Shop, openai: Callable[..., Any]) -> None:
+async def test_arguments_of_a_whole_turn_are_read_alike(host, shop, openai):
     turn = Turn(calls=[("shop__buy", BROKEN["cut off"])])
     fake, model = await openai(turn, Turn("Sorry."), strict=True, disable_streaming=True)
     await build_graph(model, host).ainvoke(asked())
     assert (shop.called, fake.refused) == ([], [])
 
 
-async def test_arguments_that_make_no_message_are_told(host: Host, client: httpx.AsyncClient) -> None:
+async def test_arguments_that_make_no_message_are_told(host, client):
     async with FakeResponses(Turn(calls=[("shop__buy", BROKEN["a list"])]), Turn("Yes.")).running() as fake:
         graph = build_graph(responses(fake, client), host, checkpointer=InMemorySaver())
         with pytest.raises(ModelError) as raised:
@@ -275,7 +269,7 @@ TOOL_USE = {"type": "tool_use", "id": "call_1", "name": "a", "input": {}, "parti
     ],
     ids=["tool_use", "function_call", "invalid_tool_call"],
 )
-def test_content_that_repeats_a_broken_call_is_emptied(block: Any, key: str, value: Any) -> None:
+def test_content_that_repeats_a_broken_call_is_emptied(block, key, value):
     sent: Any = for_provider(None, [AIMessage([block], invalid_tool_calls=[BROKEN_CALL])])[0]
     assert [(call["id"], call["args"]) for call in sent.tool_calls] == [("call_1", {})]
     assert sent.invalid_tool_calls == []
@@ -288,12 +282,12 @@ def call_of(name: str) -> Any:
 
 
 @pytest.mark.parametrize(("name", "sent"), [("functions.a:0", "functions_a_0"), ("", "unknown"), ("é" * 70, "unknown")])
-def test_a_name_that_a_model_made_up_is_cleaned(name: str, sent: str) -> None:
+def test_a_name_that_a_model_made_up_is_cleaned(name, sent):
     turn: Any = for_provider(None, [AIMessage("", tool_calls=[call_of(name)])])[0]
     assert [call["name"] for call in turn.tool_calls] == [sent]
 
 
-def test_only_half_a_surrogate_is_replaced_in_texts() -> None:
+def test_only_half_a_surrogate_is_replaced_in_texts():
     before = [
         SystemMessage("S é 😀"),
         HumanMessage([{"type": "text", "text": "H"}]),

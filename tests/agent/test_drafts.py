@@ -30,7 +30,6 @@ from tests.support.dictating import Dictating, PageScreen, begins, goes_on, has,
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.consent.consent import Request
@@ -42,7 +41,7 @@ U, US = ("partial", {"region": "U"}), ("whole", {"region": "US"})
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
+async def host():
     async with Host() as host:
         host.consent.policy = "auto"
         await host.connect(server, name="dash")
@@ -50,7 +49,7 @@ async def host() -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-def screen() -> PageScreen:
+def screen():
     return PageScreen()
 
 
@@ -109,7 +108,7 @@ def shows(screen: PageScreen, *pieces: str, then: str | BaseException | None = "
     return turn
 
 
-async def test_a_view_shows_drafts_then_input_and_result(host: Host, screen: PageScreen) -> None:
+async def test_a_view_shows_drafts_then_input_and_result(host, screen):
     done = await run(host, screen, shows(screen, '{"region": "U', "S", then='"}'))
     [page] = screen.pages
     assert heard(page) == [U, ("partial", {"region": "US"}), US, RESULT]
@@ -130,7 +129,7 @@ async def test_a_view_shows_drafts_then_input_and_result(host: Host, screen: Pag
     assert (event.name, host.events.under_way()) == ("sales", [])
 
 
-async def test_a_turn_in_parts_of_different_ids_is_still_one(host: Host, screen: PageScreen) -> None:
+async def test_a_turn_in_parts_of_different_ids_is_still_one(host, screen):
     async def turn() -> AsyncIterator[AIMessageChunk]:
         yield begins(SALES).model_copy(update={"id": "part_1"})
         await screen.page()
@@ -168,9 +167,7 @@ SECRET = {"region": "secret*"}
         ("ask", [Rule("allow", "*", definition="of another tool")]),
     ],
 )
-async def test_a_call_that_may_need_an_answer_shows_no_draft(
-    host: Host, screen: PageScreen, policy: str, rules: list[Rule]
-) -> None:
+async def test_a_call_that_may_need_an_answer_shows_no_draft(host, screen, policy, rules):
     ask(host, Decision.deny("no"))
     host.consent.policy = policy
     host.consent.rules.extend(rules)
@@ -187,9 +184,7 @@ async def test_a_call_that_may_need_an_answer_shows_no_draft(
         ("auto", [Rule("allow", "dash:sales", {"region": "EU"}), Rule("deny", "other:*")]),
     ],
 )
-async def test_a_call_that_is_allowed_anyway_shows_its_draft(
-    host: Host, screen: PageScreen, policy: str, rules: list[Rule]
-) -> None:
+async def test_a_call_that_is_allowed_anyway_shows_its_draft(host, screen, policy, rules):
     host.consent.policy = policy
     for rule in rules:
         host.consent.add(rule)
@@ -197,7 +192,7 @@ async def test_a_call_that_is_allowed_anyway_shows_its_draft(
     assert heard(screen.pages[0])[0] == U
 
 
-async def test_a_changed_tool_shows_drafts_after_a_new_rule(host: Host, screen: PageScreen) -> None:
+async def test_a_changed_tool_shows_drafts_after_a_new_rule(host, screen):
     await host.disconnect("dash")
     await host.connect(other_sales("Sales, changed"), name="dash")
     await run(host, screen, writes('{"region": "U', 'S"}'))
@@ -210,7 +205,7 @@ async def test_a_changed_tool_shows_drafts_after_a_new_rule(host: Host, screen: 
     assert screen.written[2:] == [{}, {"region": "US"}], "a call of a used id gets its view when it is sent"
 
 
-async def test_a_tool_changed_during_the_draft_shows_another_view(host: Host, screen: PageScreen) -> None:
+async def test_a_tool_changed_during_the_draft_shows_another_view(host, screen):
     await host.disconnect("dash")
     changing = other_sales("Sales")
     await host.connect(changing, name="other")
@@ -241,9 +236,7 @@ async def test_a_tool_changed_during_the_draft_shows_another_view(host: Host, sc
         pytest.param('"}', {"max_turns": 1}, id="last turn"),
     ],
 )
-async def test_the_view_of_a_call_that_is_not_made_is_cancelled(
-    host: Host, screen: PageScreen, rest: str, options: dict[str, Any]
-) -> None:
+async def test_the_view_of_a_call_that_is_not_made_is_cancelled(host, screen, rest, options):
     async def after() -> AsyncIterator[AIMessageChunk]:
         assert heard(screen.pages[0])[-1] == CANCELLED, "before the model goes on"
         yield AIMessageChunk("Then not.")
@@ -258,7 +251,7 @@ async def test_the_view_of_a_call_that_is_not_made_is_cancelled(
     assert (await page.shown())["partial"] is True
 
 
-async def test_the_view_is_cancelled_if_the_turn_fails_or_stops(host: Host, screen: PageScreen) -> None:
+async def test_the_view_is_cancelled_if_the_turn_fails_or_stops(host, screen):
     with pytest.raises(ModelError):
         await run(host, screen, shows(screen, '{"region": "U', then=OSError("the line is dead")))
     assert heard(screen.pages[0]) == [U, CANCELLED]
@@ -269,7 +262,7 @@ async def test_the_view_is_cancelled_if_the_turn_fails_or_stops(host: Host, scre
     assert heard(screen.pages[0]) == [U, CANCELLED]
 
 
-async def test_a_rule_that_denies_the_call_cancels_the_view(host: Host, screen: PageScreen) -> None:
+async def test_a_rule_that_denies_the_call_cancels_the_view(host, screen):
     async def turn() -> AsyncIterator[AIMessageChunk]:
         async for chunk in shows(screen, '{"region": "U')():
             yield chunk
@@ -282,7 +275,7 @@ async def test_a_rule_that_denies_the_call_cancels_the_view(host: Host, screen: 
 
 
 @pytest.mark.parametrize("policy", ["auto", "ask"])
-async def test_cards_stand_in_the_order_of_the_calls(host: Host, screen: PageScreen, policy: str) -> None:
+async def test_cards_stand_in_the_order_of_the_calls(host, screen, policy):
     cards: list[Any] = []
 
     async def approve(request: Request) -> Decision:
@@ -317,7 +310,7 @@ async def test_cards_stand_in_the_order_of_the_calls(host: Host, screen: PageScr
     assert heard(screen.pages[0])[-2:] == [US, RESULT]
 
 
-async def test_drafts_are_limited_in_rate_and_size(host: Host, screen: PageScreen) -> None:
+async def test_drafts_are_limited_in_rate_and_size(host, screen):
     began = time.monotonic()
 
     async def turn() -> AsyncIterator[AIMessageChunk]:
@@ -337,7 +330,7 @@ async def test_drafts_are_limited_in_rate_and_size(host: Host, screen: PageScree
     assert [len(line[1]["region"]) for line in told[-3:-1]] == [300, 300 + MAX_TEXT]
 
 
-async def test_a_recorded_turn_shows_the_view_in_the_same_way(host: Host, screen: PageScreen, tmp_path: Path) -> None:
+async def test_a_recorded_turn_shows_the_view_in_the_same_way(host, screen, tmp_path):
     with deck.holding(tmp_path / "a.jsonl", "record"):
         await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
     again = PageScreen()
@@ -358,7 +351,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.booleans(), st.data())
-def test_every_prefix_of_an_object_heals_to_an_object(value: Any, ascii_only: bool, data: st.DataObject) -> None:
+def test_every_prefix_of_an_object_heals_to_an_object(value, ascii_only, data):
     text = json.dumps(value, ensure_ascii=ascii_only)
     whole = healed(text[: data.draw(st.integers(0, len(text)))])
     assert isinstance(whole, dict)
@@ -370,7 +363,7 @@ def test_every_prefix_of_an_object_heals_to_an_object(value: Any, ascii_only: bo
 @example('{"a": NaN')
 @example('{"a": "\\ud800"')
 @given(st.text() | st.text(alphabet='{}[]":,\\u0d8e-1.n '))
-def test_any_text_is_an_object_or_none(text: str) -> None:
+def test_any_text_is_an_object_or_none(text):
     if (whole := healed(text)) is not None:
         assert isinstance(whole, dict)
         json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
@@ -380,7 +373,7 @@ HOSTILE = ["[" * MAX_TEXT, '{"a":' * (MAX_TEXT // 5), '{"a" ' + "x" * MAX_TEXT, 
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=["lists", "objects", "words", "backslashes"])
-def test_hostile_arguments_cost_little(text: str) -> None:
+def test_hostile_arguments_cost_little(text):
     with cpu_time() as cost:
         for _ in range(20):
             healed(text)

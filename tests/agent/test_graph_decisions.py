@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 
-async def test_defaults_are_filled_in_before_approval(host: Host) -> None:
+async def test_defaults_are_filled_in_before_approval(host):
     scale = {"enum": ["css", "px"], "default": "css"}
     schema = {"type": "object", "properties": {"scale": scale}, "required": ["scale"]}
     await host.connect(serving_tools(Tool(name="shot", input_schema=schema)), name="pw")
@@ -35,7 +35,7 @@ async def test_defaults_are_filled_in_before_approval(host: Host) -> None:
     assert (await play(host, [("pw:shot", {})], "ok")).answers == [("success", "[('scale', 'css')]")]
 
 
-async def test_a_denied_call_returns_the_reason_and_is_not_sent(host: Host, shop: Shop) -> None:
+async def test_a_denied_call_returns_the_reason_and_is_not_sent(host, shop):
     ask(host, Decision.deny("too dear"))
     played = await play(host, BUY, "Then not.")
     [message] = [message for message in played.messages if isinstance(message, ToolMessage)]
@@ -44,7 +44,7 @@ async def test_a_denied_call_returns_the_reason_and_is_not_sent(host: Host, shop
     assert shop.called == []
 
 
-async def test_calls_of_a_turn_are_asked_about_at_once_and_once(host: Host) -> None:
+async def test_calls_of_a_turn_are_asked_about_at_once_and_once(host):
     both = asyncio.Barrier(2)
     requests: list[Request] = []
 
@@ -69,16 +69,14 @@ async def test_calls_of_a_turn_are_asked_about_at_once_and_once(host: Host) -> N
         ),
     ],
 )
-async def test_a_rule_wins_over_the_graph_and_it_over_the_host(
-    host: Host, shop: Shop, hosts: str, own: str, rules: list[Rule], said: str
-) -> None:
+async def test_a_rule_wins_over_the_graph_and_it_over_the_host(host, shop, hosts, own, rules, said):
     host.consent.policy, host.consent.rules[:] = hosts, rules
     [(_, text)] = (await play(host, BUY, "ok", approve=own)).answers
     assert said in text
     assert bool(shop.called) is (said == "bought 1 pear")
 
 
-async def test_an_approval_for_a_run_holds_for_that_run_only(host: Host) -> None:
+async def test_an_approval_for_a_run_holds_for_that_run_only(host):
     requests = ask(host, Decision.approve(always="run"))
     agent = Agent(host, BUY, BUY, "ok", BUY, "ok")
     await agent.run("twice")
@@ -88,7 +86,7 @@ async def test_an_approval_for_a_run_holds_for_that_run_only(host: Host) -> None
     assert host.consent.rules == []
 
 
-async def test_cancelling_one_question_ends_the_others(host: Host) -> None:
+async def test_cancelling_one_question_ends_the_others(host):
     ended: list[str] = []
 
     async def approver(request: Request) -> Decision:
@@ -116,7 +114,7 @@ def interrupting(host: Host, *turns: Any, **options: Any) -> Any:
     return build_graph(ScriptedModel(list(turns)), host, ask="interrupt", checkpointer=InMemorySaver(), **options)
 
 
-async def test_whoever_resumes_the_graph_decides(host: Host, shop: Shop) -> None:
+async def test_whoever_resumes_the_graph_decides(host, shop):
     calls = [("shop:buy", {"item": "pear"}), ("shop:buy", {"item": "apple"}), ("shop:price", {"item": "pear"})]
     graph = interrupting(host, calls, "ok")
     [pause] = (await graph.ainvoke(asked(), THREAD))["__interrupt__"]
@@ -136,7 +134,7 @@ async def test_whoever_resumes_the_graph_decides(host: Host, shop: Shop) -> None
     assert [record.decision for record in host.consent.audit.records] == ["edit", "deny", "approve"]
 
 
-async def test_one_decision_answers_all_and_nonsense_is_a_denial(host: Host) -> None:
+async def test_one_decision_answers_all_and_nonsense_is_a_denial(host):
     graph = interrupting(host, [*PRICE, ("shop:price", {"item": "apple"})], "ok", PRICE, "ok")
     await graph.ainvoke(asked(), THREAD)
     state = await graph.ainvoke(Command(resume=True), THREAD)
@@ -146,13 +144,13 @@ async def test_one_decision_answers_all_and_nonsense_is_a_denial(host: Host) -> 
     assert (status, "valid are approve, edit (with arguments) and deny" in text) == ("error", True)
 
 
-async def test_a_call_that_a_rule_decides_does_not_interrupt(host: Host, shop: Shop) -> None:
+async def test_a_call_that_a_rule_decides_does_not_interrupt(host, shop):
     host.consent.add(Rule("allow", "shop:price"))
     assert "__interrupt__" not in await interrupting(host, PRICE, "ok").ainvoke(asked(), THREAD)
     assert shop.called == [("price", {"item": "pear"})]
 
 
-async def test_an_id_that_reads_like_a_decision_is_none(host: Host, shop: Shop) -> None:
+async def test_an_id_that_reads_like_a_decision_is_none(host, shop):
     calls: Any = [{"name": "shop__buy", "args": {"item": item}, "id": item} for item in ("decision", "pear")]
     graph = interrupting(host, AIMessage("", tool_calls=calls), "ok")
     await graph.ainvoke(asked(), THREAD)
@@ -160,7 +158,7 @@ async def test_an_id_that_reads_like_a_decision_is_none(host: Host, shop: Shop) 
     assert shop.called == [("buy", {"item": "decision", "count": 1})]
 
 
-async def test_a_tool_changed_before_the_resume_is_not_called(host: Host, shop: Shop) -> None:
+async def test_a_tool_changed_before_the_resume_is_not_called(host, shop):
     graph = interrupting(host, BUY, "ok")
     await graph.ainvoke(asked(), THREAD)
     changed = (await host["shop"].find_tool("buy")).model_copy(update={"description": "Sells the house."})
@@ -170,7 +168,7 @@ async def test_a_tool_changed_before_the_resume_is_not_called(host: Host, shop: 
     assert "the tool has changed since you were asked about it" in answers(state)[0][1]
 
 
-async def test_a_call_changed_after_approval_is_not_sent(host: Host, shop: Shop) -> None:
+async def test_a_call_changed_after_approval_is_not_sent(host, shop):
     graph = interrupting(host, BUY, "done")
     await graph.ainvoke(asked(), THREAD)
     await graph.ainvoke(Command(resume="approve"), THREAD, interrupt_before=["act"])
@@ -190,7 +188,7 @@ def same_ids(*calls: tuple[str, str]) -> AIMessage:
     return AIMessage("", tool_calls=[{"name": name, "args": {"item": item}, "id": "call_1"} for name, item in calls])
 
 
-async def test_a_decision_covers_no_other_call_of_the_same_id(host: Host, shop: Shop) -> None:
+async def test_a_decision_covers_no_other_call_of_the_same_id(host, shop):
     twin = Shop()
     await host.connect(twin.server, name="live")
     host.consent.rules = [Rule("deny", "live:*"), Rule("allow", "shop:*")]
@@ -203,14 +201,14 @@ async def test_a_decision_covers_no_other_call_of_the_same_id(host: Host, shop: 
     assert calls == [id_ for id_, _ in said]
 
 
-async def test_one_of_two_calls_of_the_same_id_is_denied(host: Host, shop: Shop) -> None:
+async def test_one_of_two_calls_of_the_same_id_is_denied(host, shop):
     ask(host, lambda request: Decision.approve() if request.arguments["item"] == "apple" else Decision.deny("no"))
     played = await play(host, same_ids(("shop__buy", "pear"), ("shop__buy", "apple")), "done")
     assert shop.called == [("buy", {"item": "apple", "count": 1})]
     assert [status for status, _ in played.answers] == ["error", "success"]
 
 
-async def test_duplicate_ids_in_a_written_state_are_not_called(host: Host, shop: Shop) -> None:
+async def test_duplicate_ids_in_a_written_state_are_not_called(host, shop):
     graph = build_graph(ScriptedModel(["done"]), host, checkpointer=InMemorySaver())
     messages = [HumanMessage("go"), same_ids(("shop__buy", "pear"), ("shop__buy", "apple"))]
     await graph.aupdate_state(THREAD, {"messages": messages}, as_node="think")
@@ -219,7 +217,7 @@ async def test_duplicate_ids_in_a_written_state_are_not_called(host: Host, shop:
     assert ["another call of this turn has the same id" in text for _, text in answers(state)] == [True, True]
 
 
-async def test_a_decision_of_an_unfinished_turn_does_not_last(host: Host, shop: Shop) -> None:
+async def test_a_decision_of_an_unfinished_turn_does_not_last(host, shop):
     model = ScriptedModel([same_ids(("shop__buy", "pear")), "done"])
     graph = build_graph(model, host, approve="deny", checkpointer=InMemorySaver())
     left = {"decision": "approve", "arguments": {"item": "pear"}, "by": "person", "reason": ""}

@@ -24,15 +24,13 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from types import FrameType
 
-    from mcp_magic._host import Host
     from mcp_magic.agent.transcript import Transcript
-    from tests.support.agents import Shop
 
 GO_ON = "`--thread t` goes on from there"
 UNANSWERED = "the user interrupted the run before this call had an answer"
 
 
-async def test_the_way_of_one_call_is_short(host: Host) -> None:
+async def test_the_way_of_one_call_is_short(host):
     agent = Agent(host, *[[("shop:price", {"item": "apple"})], "It costs 1.5."] * 5)
     agent.screen = None
     for thread in ("first", "second"):
@@ -58,7 +56,7 @@ async def test_the_way_of_one_call_is_short(host: Host) -> None:
     assert min(taken) < 825
 
 
-async def test_a_run_has_its_answer_messages_calls_and_usage(host: Host) -> None:
+async def test_a_run_has_its_answer_messages_calls_and_usage(host):
     usage: Any = {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
     agent = Agent(host, PRICE, AIMessage("It costs **2**.", usage_metadata=usage))
     run = await agent.run("What does a pear cost?")
@@ -75,7 +73,7 @@ async def test_a_run_has_its_answer_messages_calls_and_usage(host: Host) -> None
     assert (agent.over, run.stopped) == ([run], "")
 
 
-async def test_a_thread_goes_on_and_others_know_nothing_of_it(host: Host) -> None:
+async def test_a_thread_goes_on_and_others_know_nothing_of_it(host):
     agent = Agent(host, "first", "second", "third")
     first = await agent.run("one", greeting="a demo answers")
     run = await agent.run("two", greeting="a demo answers")
@@ -88,7 +86,7 @@ async def test_a_thread_goes_on_and_others_know_nothing_of_it(host: Host) -> Non
     assert "a demo answers" not in str(run.transcript), "once a thread"
 
 
-async def test_progress_of_a_call_is_shown(host: Host, shop: Shop) -> None:
+async def test_progress_of_a_call_is_shown(host, shop):
     agent = Agent(host, [("shop:wait", {"name": "a"})], "ok")
     running = asyncio.ensure_future(agent.run())
     await until(lambda: any("half" in text for text in agent.screen.shown))
@@ -105,9 +103,7 @@ async def where_to() -> Elicit[Trip]:
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])
-async def test_no_clock_of_a_call_runs_while_its_server_asks(
-    host: Host, protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_clock_of_a_call_runs_while_its_server_asks(host, protocol, monkeypatch):
     usual, clocks = time.perf_counter, []
 
     async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(where_to)]) -> str:
@@ -143,7 +139,7 @@ async def test_no_clock_of_a_call_runs_while_its_server_asks(
 
 
 @pytest.mark.timed
-async def test_an_interrupt_ends_the_call_and_keeps_the_work(host: Host, shop: Shop) -> None:
+async def test_an_interrupt_ends_the_call_and_keeps_the_work(host, shop):
     agent = Agent(host, [*PRICE, ("shop:wait", {"name": "a"})], "going on")
     running = asyncio.ensure_future(agent.run())
     await shop.started.wait()
@@ -161,7 +157,7 @@ async def test_an_interrupt_ends_the_call_and_keeps_the_work(host: Host, shop: S
 
 
 @pytest.mark.parametrize("during", ["a question", "a thought"])
-async def test_an_interrupted_thread_stays_usable(host: Host, during: str) -> None:
+async def test_an_interrupted_thread_stays_usable(host, during):
     begun = asyncio.Event()
 
     async def block(_: Any) -> Any:
@@ -178,7 +174,7 @@ async def test_an_interrupted_thread_stays_usable(host: Host, during: str) -> No
     assert (await agent.run("and now?")).answer == "going on"
 
 
-async def test_calls_left_by_a_dead_kernel_are_answered(host: Host) -> None:
+async def test_calls_left_by_a_dead_kernel_are_answered(host):
     agent = Agent(host, "ok")
     left = AIMessage("", tool_calls=[{"name": "shop__price", "args": {"item": "pear"}, "id": "c1"}])
     await agent.graph.aupdate_state(THREAD, {"messages": ["hi", left]}, as_node="think")
@@ -190,7 +186,7 @@ async def test_calls_left_by_a_dead_kernel_are_answered(host: Host) -> None:
 # Failures
 
 
-async def test_a_failed_model_is_one_line_and_the_thread_goes_on(host: Host) -> None:
+async def test_a_failed_model_is_one_line_and_the_thread_goes_on(host):
     class RateLimitError(Exception):
         status_code = 429
 
@@ -205,7 +201,7 @@ async def test_a_failed_model_is_one_line_and_the_thread_goes_on(host: Host) -> 
     assert (await agent.run("again")).answer == "ok"
 
 
-async def test_an_error_raised_twice_says_once_how_to_go_on(host: Host) -> None:
+async def test_an_error_raised_twice_says_once_how_to_go_on(host):
     error = ModelError("overloaded")
     agent = Agent(host, BUY, error, BUY, error)
     for thread in ("one", "my trip"):
@@ -215,7 +211,7 @@ async def test_an_error_raised_twice_says_once_how_to_go_on(host: Host) -> None:
     assert "(error: overloaded)" in str(agent.over[1].transcript)
 
 
-async def test_a_bug_of_a_model_is_named_without_its_message(host: Host) -> None:
+async def test_a_bug_of_a_model_is_named_without_its_message(host):
     agent = Agent(host, BUY, TypeError("sk-abcdefghijklmnop"))
     with pytest.raises(TypeError) as caught:
         await agent.run("buy")
@@ -231,7 +227,7 @@ async def test_a_bug_of_a_model_is_named_without_its_message(host: Host) -> None
 # Secrets
 
 
-async def test_only_the_transcript_hides_secrets_of_an_answer(host: Host) -> None:
+async def test_only_the_transcript_hides_secrets_of_an_answer(host):
     password = "hunter2 & <co>"  # as HTML and JSON write it, too
 
     def login(user: str, password: str) -> dict[str, str]:
@@ -255,7 +251,7 @@ async def test_only_the_transcript_hides_secrets_of_an_answer(host: Host) -> Non
         pytest.param("hunter2hunter2", "a b *** none", id="in an error"),
     ],
 )
-async def test_secrets_in_text_and_errors_are_hidden(host: Host, password: str, shown: str) -> None:
+async def test_secrets_in_text_and_errors_are_hidden(host, password, shown):
     def login(password: str, token: str) -> str:
         if len(password) > 5:
             raise ValueError(f"a b {password} {token}")

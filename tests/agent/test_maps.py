@@ -25,7 +25,6 @@ from tests.support.telling import call, html, result, told, turn
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
-    from tests.support.agents import Shop
 
 BASKET = pd.DataFrame({"what": ["apple", "pear", "apple"], "n": [1, 2, 3]})
 MAP = {"tool": "shop__buy", "table": "basket", "arguments": {"item": "{what}", "count": "{n}"}}
@@ -38,7 +37,7 @@ async def mapped(host: Host, call: dict[str, Any] = MAP, tables: Any = None, **o
     return next(message for message in played.messages if message.type == "tool")
 
 
-async def test_a_map_asks_once_and_returns_one_table(host: Host, shop: Shop) -> None:
+async def test_a_map_asks_once_and_returns_one_table(host, shop):
     requests = ask(host)
     message = await mapped(host, approve="ask")
     assert [(request.name, request.calls, request.asker) for request in requests] == [("shop:buy", 3, "agent")]
@@ -52,7 +51,7 @@ async def test_a_map_asks_once_and_returns_one_table(host: Host, shop: Shop) -> 
     assert (record.tool, record.decision, record.arguments["number of calls"]) == ("buy", "approve", 3)
 
 
-async def test_a_denied_map_calls_nothing_and_says_why(host: Host, shop: Shop) -> None:
+async def test_a_denied_map_calls_nothing_and_says_why(host, shop):
     ask(host, Decision.deny("too dear"))
     message = await mapped(host, approve="ask")
     assert (message.status, message.text) == ("error", "shop:buy was not called; denied by the user: too dear.")
@@ -64,7 +63,7 @@ async def test_a_denied_map_calls_nothing_and_says_why(host: Host, shop: Shop) -
     assert [bool(row.get("error")) for row in result_of(message).data["rows"]] == [False, True, False]
 
 
-async def test_a_model_may_write_the_rows_itself(host: Host) -> None:
+async def test_a_model_may_write_the_rows_itself(host):
     rows = [{"item": "apple"}, {"item": "pear"}]
     message = await mapped(host, {"tool": "shop:price", "rows": rows}, {})
     assert result_of(message).df["result"].tolist() == [1.5, 2.0]
@@ -82,7 +81,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_a_map_that_cannot_be_made_says_why(host: Host, shop: Shop, case: str) -> None:
+async def test_a_map_that_cannot_be_made_says_why(host, shop, case):
     call, text = WRONG[case]
     message = await mapped(host, call)
     assert text in message.text
@@ -90,7 +89,7 @@ async def test_a_map_that_cannot_be_made_says_why(host: Host, shop: Shop, case: 
     assert not shop.called
 
 
-async def test_an_interrupted_graph_does_not_ask_about_a_map(host: Host, shop: Shop) -> None:
+async def test_an_interrupted_graph_does_not_ask_about_a_map(host, shop):
     model = ScriptedModel([[("map", MAP), *BUY], "Done."])
     options: Any = {"approve": "ask", "ask": "interrupt", "checkpointer": InMemorySaver()}
     graph = build_graph(model, host, tables={"basket": BASKET}, **options)
@@ -100,7 +99,7 @@ async def test_an_interrupted_graph_does_not_ask_about_a_map(host: Host, shop: S
     assert shop.called == [("buy", {"item": "pear", "count": 1})]
 
 
-async def test_an_interrupted_map_keeps_its_answers(host: Host) -> None:
+async def test_an_interrupted_map_keeps_its_answers(host):
     waits = asyncio.Event()
 
     async def work(n: int) -> int:
@@ -133,9 +132,7 @@ NO = "work failed: ValueError: <b>no</b>"
     ],
     ids=["some", "all"],
 )
-async def test_a_map_with_failures_has_no_tick(
-    host: Host, status: str, numbers: list[int], sign: str, reason: str
-) -> None:
+async def test_a_map_with_failures_has_no_tick(host, status, numbers, sign, reason):
     async def work(n: int) -> int:
         if n % 3 == 0:
             raise ValueError("<b>no</b>")
@@ -165,7 +162,7 @@ async def test_a_map_with_failures_has_no_tick(
     assert remarks[-1] == (2, 2, f"{failed} · 0 in flight · {how}")
 
 
-async def test_a_map_is_offered_only_with_tables(host: Host) -> None:
+async def test_a_map_is_offered_only_with_tables(host):
     for tables in (None, {"basket": BASKET}):
         model = (await play(host, "Hello.", tables=tables)).model
         names = [tool["function"]["name"] for tool in model.seen[0].tools]
@@ -184,6 +181,6 @@ async def test_a_map_is_offered_only_with_tables(host: Host) -> None:
     ],
     ids=["iterator", "programs"],
 )
-def test_a_map_that_cannot_be_offered_is_an_error(host: Host, options: dict[str, Any], said: str) -> None:
+def test_a_map_that_cannot_be_offered_is_an_error(host, options, said):
     with pytest.raises(ArgumentsError, match=said):
         build_graph(ScriptedModel(["x"]), host, **options)

@@ -32,9 +32,9 @@ from tests.support.lowlevel import serving_tools
 from tests.support.skills_server import SkillServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from mcp_magic import Host, Request
+    from mcp_magic import Request
     from mcp_magic.consent.consent import PlannedRequest
 
 
@@ -44,14 +44,14 @@ def rain() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-async def weather(host: Host) -> list[Any]:
+async def weather(host):
     """The tools of a server, for LangChain."""
     await host.disconnect("shop")
     await add_server(host, "weather", rain)
     return [*langchain_tools(*host.find())]
 
 
-async def test_large_results_of_any_tool_are_read_in_parts(weather: list[Any]) -> None:
+async def test_large_results_of_any_tool_are_read_in_parts(weather):
     @tool
     def lines() -> str:
         """Returns many lines."""
@@ -81,7 +81,7 @@ async def test_large_results_of_any_tool_are_read_in_parts(weather: list[Any]) -
     ]
 
 
-async def test_relevant_tools_are_bound_and_others_searchable(host: Host, weather: list[Any]) -> None:
+async def test_relevant_tools_are_bound_and_others_searchable(host, weather):
     model = ScriptedModel(["done"])
     await create_agent(model, weather, middleware=[ToolSearchMiddleware()]).ainvoke(asked())
     assert bound(model) == [["weather__rain"]], "few tools are all bound without a search"
@@ -100,7 +100,7 @@ async def test_relevant_tools_are_bound_and_others_searchable(host: Host, weathe
     assert [status for status, _ in answers(state)] == ["success", "success"]
 
 
-async def test_a_budget_ends_the_run_with_what_it_knows(weather: list[Any]) -> None:
+async def test_a_budget_ends_the_run_with_what_it_knows(weather):
     usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     turn = AIMessage("", tool_calls=[{"name": "weather__rain", "args": {}, "id": "a"}], usage_metadata=usage)
     model = ScriptedModel([turn], repeat_last=True)
@@ -113,7 +113,7 @@ async def test_a_budget_ends_the_run_with_what_it_knows(weather: list[Any]) -> N
     assert answers(state)[-1] == ("error", "not called: the run ends after 30 of 40 tokens")
 
 
-async def test_skills_are_told_and_read(host: Host) -> None:
+async def test_skills_are_told_and_read(host):
     await host.connect(SkillServer("refunds").server(), name="acme")
     model = ScriptedModel([[("load_skill", {"skill": "acme:refunds"})], "done"])
     agent = create_agent(model, [], system_prompt="Be brief.", middleware=[SkillsMiddleware(host)])
@@ -125,7 +125,7 @@ async def test_skills_are_told_and_read(host: Host) -> None:
     assert skill.startswith("Do it with care.")
 
 
-async def test_images_are_sent_where_the_model_reads_them(host: Host, openai: Callable[..., Any]) -> None:
+async def test_images_are_sent_where_the_model_reads_them(host, openai):
     async def look(name: str, arguments: Any) -> CallToolResult:
         data = base64.b64encode(png(2, 2)).decode()
         return CallToolResult(content=[ImageContent(data=data, mime_type="image/png")])
@@ -160,7 +160,7 @@ class Planner:
         return {at: decisions[call.request.arguments["a"]] for at, call in enumerate(calls) if call.decision is None}
 
 
-async def test_calls_of_a_turn_are_one_plan_that_ends_with_it(host: Host) -> None:
+async def test_calls_of_a_turn_are_one_plan_that_ends_with_it(host):
     await host.connect(load("math_server").server, name="math")
     host.consent.policy = "ask"
     host.consent.add(Rule("deny", "math:add", {"a": 4}))

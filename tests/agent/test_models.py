@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -26,17 +26,11 @@ from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn, chat
 from tests.support.lowlevel import serving_tools
 from tests.support.processes import free_port
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcp_magic._host import Host
-    from tests.support.agents import Shop
-
 ANTHROPIC_KEY = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvWXYZ"
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch):
     """Nobody's own keys."""
     for name in os.environ:
         if name.startswith(("OPENAI_", "ANTHROPIC_", "LANGSMITH_", "AZURE_")):
@@ -47,7 +41,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-5", "gpt-5", "anthropic:claude-test-1", "claude-test-1"])
-def test_a_model_is_made_by_its_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_model_is_made_by_its_name(monkeypatch, name):
     package, kind = ("openai", "ChatOpenAI") if "gpt" in name else ("anthropic", "ChatAnthropic")
     monkeypatch.setenv(f"{package.upper()}_API_KEY", KEY)
     model = make_model(f" {name} ")
@@ -56,7 +50,7 @@ def test_a_model_is_made_by_its_name(monkeypatch: pytest.MonkeyPatch, name: str)
     assert KEY not in repr(model)
 
 
-def test_nothing_configured_is_the_model_without_weights() -> None:
+def test_nothing_configured_is_the_model_without_weights():
     assert [model_name(make_model(name)) for name in ("", "offline", " offline ")] == ["offline"] * 3
     model = FakeListChatModel(responses=["hello"])
     assert make_model(model) is model
@@ -90,9 +84,7 @@ CLASS = "FakeListChatModel is a class of chat models; give an instance: FakeList
         (FakeListChatModel, {}, CLASS),
     ],
 )
-def test_a_model_that_cannot_be_made_says_why(
-    monkeypatch: pytest.MonkeyPatch, model: Any, variables: dict[str, str], said: str
-) -> None:
+def test_a_model_that_cannot_be_made_says_why(monkeypatch, model, variables, said):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ModelError) as raised:
@@ -105,13 +97,13 @@ def test_a_model_that_cannot_be_made_says_why(
         assert str(raised.value) == said
 
 
-def test_a_key_in_place_of_a_name_is_not_repeated() -> None:
+def test_a_key_in_place_of_a_name_is_not_repeated():
     with pytest.raises(ModelError) as raised:
         make_model(KEY)
     assert KEY not in str(raised.value)
 
 
-def test_missing_packages_are_named_with_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named_with_their_commands(monkeypatch):
     with pytest.raises(MissingDependencyError) as raised:
         make_model("mistralai:mistral-large-latest")
     install = "`pip install langchain-mistralai`"
@@ -136,9 +128,7 @@ MESSAGE = {
         ("ANTHROPIC_CUSTOM_HEADERS", f"Authorization: Bearer {ANTHROPIC_KEY}"),
     ],
 )
-async def test_anthropic_is_reached_with_its_own_settings(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
+async def test_anthropic_is_reached_with_its_own_settings(monkeypatch, variable, value):
     seen: list[dict[str, str]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -187,14 +177,14 @@ def _openai(url: str, client: httpx.AsyncClient, key: str) -> Any:
 
 
 @pytest.mark.parametrize("quoted", [KEY, f"{KEY[:8]}{'*' * 30}{KEY[-4:]}", f"Bearer {KEY}"], ids=["", "cut", "Bearer"])
-async def test_a_key_that_openai_quotes_is_not_repeated(quoted: str) -> None:
+async def test_a_key_that_openai_quotes_is_not_repeated(quoted):
     error = {"message": f"Incorrect API key provided: {quoted}", "type": "invalid_request_error", "code": None}
     said = await error_of(KEY, 401, {"error": error})
     hidden = quoted.replace(quoted.removeprefix("Bearer "), "***")
     assert said == f"gpt-5: the key is not accepted (HTTP 401): Incorrect API key provided: {hidden}"
 
 
-async def test_errors_of_providers_are_one_line_without_the_key() -> None:
+async def test_errors_of_providers_are_one_line_without_the_key():
     error = {"type": "authentication_error", "message": f"invalid x-api-key\n{ANTHROPIC_KEY}"}
     said = await error_of(ANTHROPIC_KEY, 401, {"type": "error", "error": error})
     assert said == "claude-test-1: the key is not accepted (HTTP 401): invalid x-api-key ***"
@@ -209,7 +199,7 @@ async def test_errors_of_providers_are_one_line_without_the_key() -> None:
         assert "0123456789" not in said
 
 
-def test_which_errors_become_errors_of_the_model() -> None:
+def test_which_errors_become_errors_of_the_model():
     missing = TypeError("no API key or credentials were provided. Set the ANTHROPIC_API_KEY environment variable")
     error = model_error(missing, claude())
     assert isinstance(error, ModelError)
@@ -218,7 +208,7 @@ def test_which_errors_become_errors_of_the_model() -> None:
         assert model_error(kept, FakeListChatModel(responses=[])) is kept
 
 
-def test_secrets_in_environment_headers_and_urls_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_environment_headers_and_urls_are_hidden(monkeypatch):
     monkeypatch.setenv("COMPANY_TOKEN", "correct horse battery")
     headers = {"Authorization": "Basic dXNlcjpwYXNz", "X-Team": "blue team"}
     model = init_chat_model("openai:gpt-5", api_key="plain-and-odd", default_headers=headers)
@@ -238,9 +228,7 @@ def test_secrets_in_environment_headers_and_urls_are_hidden(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_a_provider_calls_tools_of_servers_and_answers(
-    host: Host, openai: Callable[..., Any], streams: bool
-) -> None:
+async def test_a_provider_calls_tools_of_servers_and_answers(host, openai, streams):
     for name in ("showcase", "math"):
         await host.connect(load(f"{name}_server").server, name=name)
     fake, model = await openai(
@@ -294,7 +282,7 @@ FAILURES = {
 }
 
 
-async def test_errors_are_one_line_and_the_thread_goes_on(host: Host, openai: Callable[..., Any]) -> None:
+async def test_errors_are_one_line_and_the_thread_goes_on(host, openai):
     fake, model = await openai()
     for failure, expected in FAILURES.values():
         fake.turns = [Turn(calls=[("shop__price", {"item": "pear"})]), failure, Turn("It costs 2.")]
@@ -312,9 +300,7 @@ async def test_errors_are_one_line_and_the_thread_goes_on(host: Host, openai: Ca
 
 @pytest.mark.parametrize("quote", [False, True])
 @pytest.mark.parametrize("key", ["sk-proj-wrong-0123456789abcdefXYZ", "a-key-of-no-known-kind"])
-async def test_a_key_that_is_not_accepted_is_not_repeated(
-    host: Host, openai: Callable[..., Any], key: str, quote: bool
-) -> None:
+async def test_a_key_that_is_not_accepted_is_not_repeated(host, openai, key, quote):
     _, model = await openai(Turn("never"), quote=quote, api_key=key)
     with pytest.raises(ModelError) as raised:
         await build_graph(model, host).ainvoke(asked())
@@ -327,7 +313,7 @@ async def test_a_key_that_is_not_accepted_is_not_repeated(
     assert not any(part in said + repr(raised.value) for part in (key, key[:8], key[-4:]))
 
 
-async def test_a_provider_that_is_not_there_is_named(host: Host, client: httpx.AsyncClient) -> None:
+async def test_a_provider_that_is_not_there_is_named(host, client):
     place = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ModelError) as raised:
         await build_graph(_openai(f"{place}/v1", client, KEY), host).ainvoke(asked())
@@ -344,9 +330,7 @@ async def test_a_provider_that_is_not_there_is_named(host: Host, client: httpx.A
     ],
     ids=["ended early", "limit of tokens", "broken JSON", "no arguments"],
 )
-async def test_a_call_whose_arguments_are_not_whole_is_not_made(
-    host: Host, shop: Shop, openai: Callable[..., Any], turn: Turn
-) -> None:
+async def test_a_call_whose_arguments_are_not_whole_is_not_made(host, shop, openai, turn):
     fake, model = await openai(turn, Turn("I could not."))
     state = await build_graph(model, host).ainvoke(asked())
     assert (shop.called, fake.refused) == ([], [])
@@ -356,7 +340,7 @@ async def test_a_call_whose_arguments_are_not_whole_is_not_made(
     assert state["messages"][-1].text == "I could not."
 
 
-async def test_an_odd_tool_does_not_take_the_others_with_it(host: Host, openai: Callable[..., Any]) -> None:
+async def test_an_odd_tool_does_not_take_the_others_with_it(host, openai):
     async def echo(name: str, arguments: dict[str, Any]) -> CallToolResult:
         return CallToolResult(content=[TextContent(text=json.dumps(arguments))])
 

@@ -24,7 +24,6 @@ pytest.importorskip("pydantic_monty")
 if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.consent.consent import Request
-    from tests.support.agents import Shop
 
 SUM = """
 from shop import price
@@ -37,7 +36,7 @@ def tools_of(host: Host, name: str = "") -> list[Any]:
     return [(server, tool) for server in host.find() for tool in server.catalog.cached("tools") if name in server.name]
 
 
-async def test_a_program_becomes_a_cell_that_runs_in_the_session(host: Host, shop: Shop) -> None:
+async def test_a_program_becomes_a_cell_that_runs_in_the_session(host, shop):
     code = cell_of((await coder(host, SUM).run()).messages)
     assert code.startswith(
         "# A model wrote this program. Here it runs in your kernel, without the sandbox: read it first.\n"
@@ -53,7 +52,7 @@ async def test_a_program_becomes_a_cell_that_runs_in_the_session(host: Host, sho
     assert await server_module(host, "shop").buy(item="pear", count=2) == "bought 2 pear"
 
 
-def test_imports_of_servers_become_assignments() -> None:
+def test_imports_of_servers_become_assignments():
     code = "import json, shop as s; from shop import (\n    price as p,\n    buy,\n)\nx = 'import shop'\nawait p('a')"
     assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines()[1:] == [
         "from mcp_magic import host",
@@ -68,7 +67,7 @@ def test_imports_of_servers_become_assignments() -> None:
     ]
 
 
-async def test_the_model_reads_relevant_tools_and_searches_the_rest(host: Host) -> None:
+async def test_the_model_reads_relevant_tools_and_searches_the_rest(host):
     server = MCPServer("many", log_level="ERROR")
     for number in range(100):
         server.add_tool(lambda text: text, f"tool_{number}", description=f"Does thing number {number} with a text")
@@ -94,7 +93,7 @@ RENAMED = [
 ]
 
 
-async def test_errors_and_stubs_name_the_module_of_a_renamed_server(host: Host) -> None:
+async def test_errors_and_stubs_name_the_module_of_a_renamed_server(host):
     def buy(item: str) -> str:
         return item
 
@@ -120,7 +119,7 @@ MODULES = {
 }
 
 
-async def test_a_servers_name_shadows_no_server_and_nothing_of_python(host: Host) -> None:
+async def test_a_servers_name_shadows_no_server_and_nothing_of_python(host):
     got: list[str] = []
     await host.disconnect("shop")
     for name in MODULES:
@@ -136,7 +135,7 @@ async def test_a_servers_name_shadows_no_server_and_nothing_of_python(host: Host
         assert (got, made.value) == ([server_name], server_name)
 
 
-async def test_a_later_server_takes_over_no_module_of_a_thread(host: Host) -> None:
+async def test_a_later_server_takes_over_no_module_of_a_thread(host):
     got: list[str] = []
 
     async def connect(name: str, label: str) -> None:
@@ -176,7 +175,7 @@ ODD_TOOLS = {
 }
 
 
-async def test_odd_tools_have_names_of_their_own_in_programs(host: Host) -> None:
+async def test_odd_tools_have_names_of_their_own_in_programs(host):
     tools = [Tool(name=name, input_schema={"type": "object"}) for name in ODD_TOOLS]
     assert {stub.tool.name: stub.name for stub in short_stubs(tools)} == ODD_TOOLS
     await host.connect(serving_tools(*filter(lambda tool: tool.name, tools)), name="odd")
@@ -200,7 +199,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_server_texts_stay_texts_in_generated_code(text: str) -> None:
+def test_server_texts_stay_texts_in_generated_code(text):
     schema: Any = {
         "type": "object",
         "description": text,
@@ -228,7 +227,7 @@ def test_server_texts_stay_texts_in_generated_code(text: str) -> None:
             assert {type(node) for node in inside} == {ast.Expr, ast.Constant}
 
 
-def test_reading_a_program_runs_nothing_and_ends() -> None:
+def test_reading_a_program_runs_nothing_and_ends():
     parts = ("(" * 10_000, "-" * 19_999 + "1", "a" + ".a" * 9_000, "[" * 19_000, "not " * 4_000 + "1", "\x00", "\ud800")
     for code in parts:
         with suppress(ArgumentsError):

@@ -153,19 +153,19 @@ def answered(request: Any, model: Any = MODEL) -> bool:
         ("clear_all", "notes__clear_all", {}),
     ],
 )
-def test_one_call_is_made_with_what_the_request_mentions(request_: str, name: str, arguments: dict[str, Any]) -> None:
+def test_one_call_is_made_with_what_the_request_mentions(request_, name, arguments):
     assert calls(request_) == [(name, arguments)]
 
 
 @pytest.mark.parametrize("request_", ["tell me a joke", "What is the capital of France?", "hello", "order a pizza"])
-def test_a_request_that_no_tool_fits_is_refused_with_some_tools(request_: str) -> None:
+def test_a_request_that_no_tool_fits_is_refused_with_some_tools(request_):
     said = MODEL.invoke(request_)
     assert said.tool_calls == []
     assert said.text.startswith(f"No tool fits `{request_}`. There are: ")
     assert said.text.endswith(f" and {len(TOOLS) - 5} more. Name one, as `server:tool name=value`.")
 
 
-def test_several_values_make_parallel_calls() -> None:
+def test_several_values_make_parallel_calls():
     for request, name, argument, values in (
         ("weather in Oslo and in Rome", "weather__get_weather", "location", ("Oslo", "Rome")),
         ("factorial of 5 and 6", "math__factorial", "n", (5, 6)),
@@ -196,7 +196,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("request_", STEPS)
-def test_steps_of_a_request_run_in_order_with_earlier_results(request_: str) -> None:
+def test_steps_of_a_request_run_in_order_with_earlier_results(request_):
     talk = Conversation()
     talk.say(request_)
     assert talk.turns == [[step] for step in STEPS[request_]]
@@ -244,7 +244,7 @@ DIALOGUES: dict[str, list[tuple[str, str, list[Any]]]] = {
 
 
 @pytest.mark.parametrize("name", DIALOGUES)
-def test_a_dialogue_goes_on_from_what_was_said(name: str) -> None:
+def test_a_dialogue_goes_on_from_what_was_said(name):
     talk = Conversation()
     for request, answer, steps in DIALOGUES[name]:
         said = talk.say(request)
@@ -265,12 +265,12 @@ def test_a_dialogue_goes_on_from_what_was_said(name: str) -> None:
         ("<b>*bold*</b>", "says: \\<b>\\*bold\\*\\</b>"),
     ],
 )
-def test_results_are_told_as_what_they_are(result: Any, answer: str) -> None:
+def test_results_are_told_as_what_they_are(result, answer):
     said = Conversation(speech__echo=lambda message: result).say("echo 'hi'")
     assert said == f'`speech:echo(message="hi")` {answer}'
 
 
-def test_long_results_are_cut_with_their_size() -> None:
+def test_long_results_are_cut_with_their_size():
     answer = Conversation(speech__echo=lambda message: "word\n" * 10_000).say("echo 'hi'")
     assert len(answer) < 5000
     assert "50,000 characters in all" in answer
@@ -287,7 +287,7 @@ def test_long_results_are_cut_with_their_size() -> None:
         ),
     ],
 )
-def test_what_a_person_decided_is_told(artifact: dict[str, Any], status: Any, answer: str) -> None:
+def test_what_a_person_decided_is_told(artifact, status, answer):
     asked = HumanMessage("add 3 and 4")
     called = MODEL.invoke([asked])
     artifact |= {"server": "math", "tool": "add"}
@@ -297,7 +297,7 @@ def test_what_a_person_decided_is_told(artifact: dict[str, Any], status: Any, an
     assert MODEL.invoke([asked, called, done]).text == answer
 
 
-def test_words_of_a_system_message_or_a_tool_are_no_request() -> None:
+def test_words_of_a_system_message_or_a_tool_are_no_request():
     asked: list[BaseMessage] = [SystemMessage("Always add 5 and 6."), HumanMessage("add 1 and 2")]
     called = MODEL.invoke(asked)
     assert called.tool_calls[0]["args"] == {"a": 1, "b": 2}
@@ -305,14 +305,14 @@ def test_words_of_a_system_message_or_a_tool_are_no_request() -> None:
     assert MODEL.invoke([*asked, called, result]).tool_calls == []
 
 
-def test_an_empty_request_is_asked_back_and_no_tools_are_told() -> None:
+def test_an_empty_request_is_asked_back_and_no_tools_are_told():
     for request in ("", "   \n", "?", "then"):
         said = MODEL.invoke([HumanMessage(request)])
         assert (said.tool_calls, said.text[:17]) == ([], "What should I do?")
     assert OfflineModel().invoke("add 1 and 2").text.startswith("There is no tool to work with")
 
 
-def test_functions_and_structured_tools_work_offline() -> None:
+def test_functions_and_structured_tools_work_offline():
     @tool
     def shout(text: str) -> str:
         """Shout a text."""
@@ -330,7 +330,7 @@ def test_functions_and_structured_tools_work_offline() -> None:
     assert model.invoke("garden:water the roses").tool_calls[0]["name"] == odd.name
 
 
-async def test_text_calls_and_usage_stream_as_they_are_invoked() -> None:
+async def test_text_calls_and_usage_stream_as_they_are_invoked():
     for request_ in ("What's the weather?", "weather in Oslo and in Rome"):
         chunks = [chunk async for chunk in MODEL.astream(request_)]
         whole = chunks[0]
@@ -345,7 +345,7 @@ async def test_text_calls_and_usage_stream_as_they_are_invoked() -> None:
         assert whole.additional_kwargs == invoked.additional_kwargs
 
 
-def test_usage_is_counted_in_characters() -> None:
+def test_usage_is_counted_in_characters():
     first: Any = MODEL.invoke("add 1 and 2").usage_metadata
     longer: Any = MODEL.invoke([SystemMessage("x" * 400), HumanMessage("add 1 and 2")]).usage_metadata
     assert longer["input_tokens"] == first["input_tokens"] + 100
@@ -356,14 +356,14 @@ def test_usage_is_counted_in_characters() -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map(lambda pieces: " ".join(pieces) or "x") | st.text(min_size=1))
 @example("then")
 @example("1. 2.")
-def test_no_request_is_too_strange(request_: str) -> None:
+def test_no_request_is_too_strange(request_):
     assert answered(request_)
 
 
 @pytest.mark.parametrize(
     "unit", ["1 and ", "a", "(", "1+", "'", "name: ", "Oslo ", "x=", "/", "9", "-a", "a, then ", "[1,"]
 )
-def test_a_long_request_is_answered_in_time(unit: str) -> None:
+def test_a_long_request_is_answered_in_time(unit):
     for text in (f"add {unit * 4000}"[:4000], unit * 4000):
         started = time.thread_time()  # what others do meanwhile does not count
         assert answered(text)
@@ -384,14 +384,14 @@ def test_a_long_request_is_answered_in_time(unit: str) -> None:
         {"anyOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]},
     ],
 )
-def test_no_schema_is_too_strange(schema: dict[str, Any]) -> None:
+def test_no_schema_is_too_strange(schema):
     odd = {"type": "function", "function": {"name": "odd__take", "description": "Take it.", "parameters": schema}}
     model = OfflineModel().bind_tools([odd])
     for request_ in ("take 5 and 'x' from /tmp on 2026-01-01", "odd:take a=1 b=x", 'call take with {"a": 1}'):
         assert answered(request_, model)
 
 
-def test_importing_it_imports_nothing_heavy_but_langchain_core() -> None:
+def test_importing_it_imports_nothing_heavy_but_langchain_core():
     code = (
         "import sys, mcp_magic.agent.offline\n"
         "print([n for n in ('mcp', 'mcp_types', 'pandas', 'IPython', 'langgraph', 'ipywidgets') if n in sys.modules])"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,27 +11,22 @@ from tests.support.agents import BUY
 from tests.support.postgres import PASSWORD, cluster
 from tests.support.threads_in import SAID, kept, run
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mcp_magic._host import Host
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def port():
     pytest.importorskip("psycopg")
     with cluster() as port:
         yield port
 
 
 @pytest.fixture
-def url(port: int) -> str:
+def url(port):
     return f"postgresql://tester:{PASSWORD.replace('/', '%2F').replace('@', '%40')}@127.0.0.1:{port}/postgres"
 
 
-async def test_threads_resume_and_are_listed_pruned_and_deleted(host: Host, url: str) -> None:
+async def test_threads_resume_and_are_listed_pruned_and_deleted(host, url):
     await run(host, url, [*[BUY] * 20, "done"], max_turns=30)
     made, problem = await run(host, url, ["again"], "and?")
     assert (made.answer, problem) == ("again", "")
@@ -49,7 +44,7 @@ async def test_threads_resume_and_are_listed_pruned_and_deleted(host: Host, url:
         assert await list_threads(opened) == []
 
 
-async def test_a_database_lost_during_a_run_does_not_stop_it(host: Host, url: str) -> None:
+async def test_a_database_lost_during_a_run_does_not_stop_it(host, url):
     import psycopg
 
     async def end(messages: list[Any]) -> str:
@@ -75,7 +70,7 @@ UNREACHABLE = {
 
 
 @pytest.mark.parametrize(("url", "words"), UNREACHABLE.values(), ids=UNREACHABLE)
-async def test_an_unreachable_database_is_told_without_password(host: Host, port: int, url: str, words: str) -> None:
+async def test_an_unreachable_database_is_told_without_password(host, port, url, words):
     place = f"127.0.0.1:{port}"
     made, problem = await run(host, url.format(place=place), ["done"])
     assert made.answer == "done"
@@ -86,7 +81,7 @@ async def test_an_unreachable_database_is_told_without_password(host: Host, port
         assert problem.startswith(f"threads cannot be kept in postgresql://***@{place}/postgres: ")
 
 
-async def test_without_its_package_the_error_names_the_command(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_its_package_the_error_names_the_command(host, monkeypatch):
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.postgres.aio", None)
     monkeypatch.delitem(sys.modules, "mcp_magic.agent.postgres", raising=False)
     with pytest.raises(MissingDependencyError) as caught:

@@ -25,11 +25,9 @@ pytest.importorskip("pydantic_monty")
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.consent.consent import PlannedRequest
-    from tests.support.agents import Shop
 
 SUM = """
 from shop import price
@@ -55,7 +53,7 @@ def asking(host: Host, *, edited: dict[str, Any] | None = None, but: str = "") -
     return ask(host, answer)
 
 
-async def test_a_program_calls_tools_and_its_value_stays_here(host: Host, shop: Shop) -> None:
+async def test_a_program_calls_tools_and_its_value_stays_here(host, shop):
     agent = coder(host, SUM)
     run = await agent.run()
     assert [call for call, _ in shop.called] == ["price", "price"]
@@ -72,7 +70,7 @@ async def test_a_program_calls_tools_and_its_value_stays_here(host: Host, shop: 
         assert "prices = await asyncio.gather" in str(transcript)
 
 
-async def test_calls_of_a_program_keep_their_order(host: Host) -> None:
+async def test_calls_of_a_program_keep_their_order(host):
     answered = asyncio.Event()
 
     async def late() -> str:
@@ -89,7 +87,7 @@ async def test_calls_of_a_program_keep_their_order(host: Host) -> None:
         assert [result and result.data for result in transcript.results][1:] == ["late", "early"]
 
 
-async def test_variables_and_imports_last_in_the_thread(host: Host) -> None:
+async def test_variables_and_imports_last_in_the_thread(host):
     run = await coder(host, SUM, "prices = [await price('pear'), *prices]", "f'{len(prices)} prices'").run()
     assert run.value == "3 prices"
     assert run.variables == {"prices": [2.0, 1.5, 2.0]}
@@ -97,7 +95,7 @@ async def test_variables_and_imports_last_in_the_thread(host: Host) -> None:
     assert "Name `prices` used when not defined" in said(again)[0]
 
 
-async def test_the_model_learns_that_variables_are_lost(host: Host) -> None:
+async def test_the_model_learns_that_variables_are_lost(host):
     before, other = await coder(host, "x = 1").run(), coder(host, "2")
     place: Any = {"configurable": {"thread_id": "copy"}}  # as after a restart: the messages, and no variables
     await other.graph.aupdate_state(place, {"messages": before.messages})
@@ -108,7 +106,7 @@ async def test_the_model_learns_that_variables_are_lost(host: Host) -> None:
     assert state_of(host, "old").heap is None, "only so many bytes are kept"
 
 
-async def test_tables_become_dataframes_and_the_model_reads_the_head(host: Host) -> None:
+async def test_tables_become_dataframes_and_the_model_reads_the_head(host):
     code = "rows = [{'city': f'c{n}', 'rain': n} for n in range(200)]\nrows"
     run = await coder(host, code, programs=Programs(characters=300)).run()
     assert isinstance(run.value, pd.DataFrame)
@@ -123,7 +121,7 @@ async def test_tables_become_dataframes_and_the_model_reads_the_head(host: Host)
 # What is wrong with a program
 
 
-async def test_a_type_error_is_told_before_anything_is_asked(host: Host, shop: Shop) -> None:
+async def test_a_type_error_is_told_before_anything_is_asked(host, shop):
     requests = asking(host)
     run = await coder(host, "from shop import price, buy\nawait buy('x')\nx = 1\nawait price(place='Oslo')").run()
     assert (shop.called, requests) == ([], [])
@@ -151,14 +149,14 @@ WRONG = [
 ]
 
 
-async def test_a_program_that_cannot_run_says_why_in_a_line(host: Host) -> None:
+async def test_a_program_that_cannot_run_says_why_in_a_line(host):
     asking(host)
     for where, code, problem in WRONG:
         programs = Programs(namespace=None if where == "sandbox" else {})
         assert problem in said(await coder(host, code, programs=programs).run(thread=code[:20] + where))[0]
 
 
-async def test_mixed_types_and_assigned_names_pass_the_check(host: Host) -> None:
+async def test_mixed_types_and_assigned_names_pass_the_check(host):
     code = """
 rows = [{"n": 1}]
 rows[0]["name"] = "one"
@@ -178,7 +176,7 @@ count, found
     assert run.programs[0].value == (1, {"n": 1, "name": "one"})
 
 
-async def test_an_exception_returns_its_line_and_the_output(host: Host) -> None:
+async def test_an_exception_returns_its_line_and_the_output(host):
     code = "from shop import fail\nprint('so far')\nx = 7\nasync def go():\n    await fail('no more')\nawait go()"
     run = await coder(host, code, "x").run()
     assert said(run)[0] == (
@@ -191,7 +189,7 @@ async def test_an_exception_returns_its_line_and_the_output(host: Host) -> None:
 # Decisions
 
 
-async def test_a_program_and_its_calls_are_decided_one_by_one(host: Host, shop: Shop) -> None:
+async def test_a_program_and_its_calls_are_decided_one_by_one(host, shop):
     requests = asking(host, but="buy")
     run = await coder(
         host, f"{PRICE}\nfrom shop import buy\ntry: await buy('a')\nexcept RuntimeError as e: print(e)"
@@ -206,7 +204,7 @@ async def test_a_program_and_its_calls_are_decided_one_by_one(host: Host, shop: 
     assert [name for name, _ in shop.called] == ["price"]
 
 
-async def test_an_edited_program_is_checked_again_and_runs(host: Host, shop: Shop) -> None:
+async def test_an_edited_program_is_checked_again_and_runs(host, shop):
     for code, expected in (("1 + 2", "value: 3"), ("from shop import price\nprice(1)", "Expected `str`")):
         asking(host, edited={"code": code})
         [text] = said(await coder(host, SUM).run(thread=code))
@@ -227,7 +225,7 @@ async def test_an_edited_program_is_checked_again_and_runs(host: Host, shop: Sho
         ("ask", ":run_program", ["price"]),
     ],
 )
-async def test_the_sandbox_counts_as_read_only(host: Host, policy: str, rule: str, tools: list[str]) -> None:
+async def test_the_sandbox_counts_as_read_only(host, policy, rule, tools):
     requests = asking(host)
     host.consent.policy = policy
     host.consent.rules[:] = [Rule("allow", rule)] if rule else []
@@ -235,7 +233,7 @@ async def test_the_sandbox_counts_as_read_only(host: Host, policy: str, rule: st
     assert [request.tool for request in requests] == tools
 
 
-async def test_a_rule_that_denies_holds_for_calls_of_programs(host: Host, shop: Shop) -> None:
+async def test_a_rule_that_denies_holds_for_calls_of_programs(host, shop):
     host.consent.add(Rule("deny", "shop:price", reason="never"))
     assert "denied by rule" in said(await coder(host, PRICE).run())[0]
     assert not shop.called
@@ -259,7 +257,7 @@ class Planner:
         return {at: decisions.get(item, Decision.approve()) for at, item in enumerate(items)}
 
 
-async def test_waiting_calls_of_a_program_form_one_plan(host: Host, shop: Shop) -> None:
+async def test_waiting_calls_of_a_program_form_one_plan(host, shop):
     host.consent.policy, host.consent.approver = "ask", (planner := Planner())
     code = """
 import asyncio
@@ -282,7 +280,7 @@ later = await buy("apple")
     assert [record.decision for record in host.consent.audit.records][1:] == ["edit", "deny", "approve", "approve"]
 
 
-async def test_an_interrupt_asks_about_the_program_not_its_calls(host: Host, shop: Shop) -> None:
+async def test_an_interrupt_asks_about_the_program_not_its_calls(host, shop):
     host.consent.policy = "ask"
     host.consent.add(Rule("allow", "shop:price"))
     code = "from shop import price, buy\nprint(await price('apple'))\nawait buy('apple')"
@@ -296,7 +294,7 @@ async def test_an_interrupt_asks_about_the_program_not_its_calls(host: Host, sho
 
 
 @pytest.mark.parametrize("where", ["sandbox", "kernel"])
-def test_the_question_shows_the_whole_program(where: str) -> None:
+def test_the_question_shows_the_whole_program(where):
     code = "x = 1\n" + "# filler\n" * 500 + "from bank import send\nawait send('\u202emine')" + " " * 500 + "; evil = 1"
     tool = Programs(namespace=None if where == "sandbox" else {}).tool
     question = approval_question(Request("", "run_program", {"code": code}, "agent", tool, program=where))
@@ -314,7 +312,7 @@ def test_the_question_shows_the_whole_program(where: str) -> None:
 
 
 @pytest.mark.parametrize("waits_for", ["a plan", "a call"])
-async def test_stop_ends_a_program_that_waits(host: Host, shop: Shop, waits_for: str) -> None:
+async def test_stop_ends_a_program_that_waits(host, shop, waits_for):
     class Absent(Planner):
         async def plan(self, calls: Sequence[PlannedRequest]) -> dict[int, Decision]:
             shop.started.set()
@@ -337,7 +335,7 @@ async def test_stop_ends_a_program_that_waits(host: Host, shop: Shop, waits_for:
     assert shop.called == []
 
 
-async def test_an_interrupt_ends_a_program_that_computes(host: Host) -> None:
+async def test_an_interrupt_ends_a_program_that_computes(host):
     approved = asyncio.Event()
     agent = coder(host, "while True: pass", programs=Programs(seconds=60))
 
@@ -355,7 +353,7 @@ async def test_an_interrupt_ends_a_program_that_computes(host: Host) -> None:
         await interrupt(running)
 
 
-async def test_programs_are_traced_and_replayed_from_a_cassette(shop: Shop, tmp_path: Path) -> None:
+async def test_programs_are_traced_and_replayed_from_a_cassette(shop, tmp_path):
     async def ran(*codes: str) -> AgentRun:
         async with Host() as host:
             host.consent.policy = "auto"
@@ -373,7 +371,7 @@ async def test_programs_are_traced_and_replayed_from_a_cassette(shop: Shop, tmp_
     assert not shop.called
 
 
-def test_every_provider_takes_the_tool() -> None:
+def test_every_provider_takes_the_tool():
     tool = Programs().function
     assert not openai_refuses([tool])
     assert not anthropic_refuses(to_anthropic([tool]))
@@ -382,7 +380,7 @@ def test_every_provider_takes_the_tool() -> None:
 # In the kernel
 
 
-async def test_a_program_in_the_kernel_uses_its_variables_and_tools(host: Host) -> None:
+async def test_a_program_in_the_kernel_uses_its_variables_and_tools(host):
     asking(host)
     host.consent.policy = "auto"
     namespace: dict[str, Any] = {"items": ["apple", "pear"]}
@@ -395,7 +393,7 @@ async def test_a_program_in_the_kernel_uses_its_variables_and_tools(host: Host) 
 
 
 @pytest.mark.parametrize("how", ["rule", "auto", "run", "nobody"])
-async def test_only_the_user_approves_a_program_in_the_kernel(host: Host, how: str) -> None:
+async def test_only_the_user_approves_a_program_in_the_kernel(host, how):
     namespace: dict[str, Any] = {}
     first = Decision.approve(always="run") if how == "run" else Decision.deny("no")
     requests = ask(host, lambda _: first if len(requests) == 1 else Decision.deny("no"))

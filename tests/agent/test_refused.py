@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -14,13 +14,6 @@ from mcp_magic.errors import ModelError
 from tests.support.agents import THREAD, asked
 from tests.support.fake_openai import Refusal, Turn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-    from tests.support.agents import Shop
-
 WORDS = "Invalid 'messages[3]'. The provider does not like it."
 TAKEN = "taken back from the thread, which can go on without it: "
 PRICE = Turn(calls=[("shop__price", {"item": "pear"})])
@@ -31,7 +24,7 @@ def kinds(state: dict[str, Any]) -> list[str]:
     return [message.type for message in state["messages"]]
 
 
-async def test_a_refused_turn_is_taken_back(host: Host, shop: Shop, openai: Callable[..., Any]) -> None:
+async def test_a_refused_turn_is_taken_back(host, shop, openai):
     _, model = await openai(Turn(calls=[("shop__buy", {"item": "pear"})]), NO, Turn("Go on."))
     graph = build_graph(model, host, checkpointer=InMemorySaver())
     with pytest.raises(ModelError) as raised:
@@ -63,9 +56,7 @@ ABOUT_SETTINGS = [
 @pytest.mark.parametrize(
     ("refusals", "taken"), [(ABOUT_THE_CONVERSATION, True), (ABOUT_SETTINGS, False)], ids=["conversation", "settings"]
 )
-async def test_the_words_of_a_refusal_say_what_it_is_about(
-    host: Host, openai: Callable[..., Any], refusals: list[tuple[int, str]], taken: bool
-) -> None:
+async def test_the_words_of_a_refusal_say_what_it_is_about(host, openai, refusals, taken):
     fake, model = await openai()
     graph = build_graph(model, host, checkpointer=InMemorySaver())
     for number, (status, words) in enumerate(refusals):
@@ -79,7 +70,7 @@ async def test_the_words_of_a_refusal_say_what_it_is_about(
         assert kinds(await graph.ainvoke(asked("and now?"), thread)) == [*kinds(left), "human", "ai"]
 
 
-async def test_each_refusal_takes_back_more(host: Host, openai: Callable[..., Any]) -> None:
+async def test_each_refusal_takes_back_more(host, openai):
     _, model = await openai(NO, NO, NO, Turn("Go on."))
     graph = build_graph(model, host, checkpointer=InMemorySaver())
     call: Any = {"name": "camera__look", "args": {}, "id": "call_1"}
@@ -97,9 +88,7 @@ async def test_each_refusal_takes_back_more(host: Host, openai: Callable[..., An
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-async def test_a_run_says_what_was_taken_back(
-    host: Host, openai: Callable[..., Any], tmp_path: Path, where: str
-) -> None:
+async def test_a_run_says_what_was_taken_back(host, openai, tmp_path, where):
     fake, model = await openai(PRICE, NO, Turn("Go on."))
     async with open_threads(":memory:" if where == "memory" else str(tmp_path / "threads.sqlite")) as saver:
         graph = build_graph(model, host, checkpointer=saver)
@@ -113,7 +102,7 @@ async def test_a_run_says_what_was_taken_back(
     assert [message["role"] for message in fake.requests[-1]["messages"]] == ["system", "user", "assistant", "user"]
 
 
-async def test_a_request_refused_at_once_is_taken_back(host: Host, openai: Callable[..., Any]) -> None:
+async def test_a_request_refused_at_once_is_taken_back(host, openai):
     flagged = Refusal(400, "Invalid prompt: flagged as potentially violating our usage policy")
     fake, model = await openai(flagged, Turn("Hello."))
     graph = build_graph(model, host, checkpointer=InMemorySaver())

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 import pytest
@@ -22,11 +22,6 @@ from tests.support.showcase import showcase
 from tests.support.telling import answer, called, decided, definition, html, result, texts, told, turn, usage
 from tests.support.threads_in import kept, run
 from tests.support.unsafe import EVIL
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 CALL = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "turn": 1}
 
@@ -45,7 +40,7 @@ async def thread() -> list[Any]:
     ]
 
 
-async def test_the_final_answer_is_the_last_text_that_asks_for_nothing() -> None:
+async def test_the_final_answer_is_the_last_text_that_asks_for_nothing():
     messages = await thread()
     assert get_final_answer(messages) == "It is 7."
     assert get_final_answer(messages[:-1]) == get_final_answer([]) == ""
@@ -56,13 +51,13 @@ async def test_the_final_answer_is_the_last_text_that_asks_for_nothing() -> None
     assert get_final_answer([AIMessage("7"), old]) == "7"
 
 
-async def test_usage_is_told_in_all_and_by_model() -> None:
+async def test_usage_is_told_in_all_and_by_model():
     models = {"m-1": usage(30, 5), "m-2": usage(30, 4)}
     assert usage_of(await thread()) == {**usage(60, 9), "models": models}
     assert usage_of([HumanMessage("a"), AIMessage("b")]) == {**usage(0, 0), "models": {}}
 
 
-async def test_the_frame_has_a_row_for_each_call() -> None:
+async def test_the_frame_has_a_row_for_each_call():
     frame = calls_frame(await thread())
     arguments = [{"a": 3, "b": 4}, {"city": "Atlantis", "api_key": "***"}]
     rows = [
@@ -77,7 +72,7 @@ async def test_the_frame_has_a_row_for_each_call() -> None:
     assert list(calls_frame([turn("", "1=tool"), answer("1", texts("a", "b"))])["error"]) == [None]
 
 
-def test_the_frame_hides_secrets_and_says_why_a_call_failed() -> None:
+def test_the_frame_hides_secrets_and_says_why_a_call_failed():
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
     assert calls_frame(told({**CALL, "definition": definition("b", schema)}))["arguments"][0] == {"pin": "***"}
     message = ToolMessage("refused", tool_call_id="1", status="error")
@@ -85,7 +80,7 @@ def test_the_frame_hides_secrets_and_says_why_a_call_failed() -> None:
     assert (frame["error"][0], frame["approved by"][0]) == ("too dear", None)
 
 
-async def test_messages_are_displayed_with_or_without_calls() -> None:
+async def test_messages_are_displayed_with_or_without_calls():
     messages = await thread()
     assert "showcase:add" in html(display_messages(messages))
     brief = html(display_messages(messages, trace=False, tokens=False))
@@ -108,7 +103,7 @@ class Weather(BaseModel):
     days: list[int] | None = None
 
 
-async def test_tools_of_any_kind_are_listed_with_their_arguments() -> None:
+async def test_tools_of_any_kind_are_listed_with_their_arguments():
     plain: dict[str, Any] = {"description": "<script>alert(1)</script>", "parameters": {"type": "object"}}
     listing = tools_summary([search, Weather, {"type": "function", "function": {"name": "plain", **plain}}])
     assert [row["tool"] for row in listing] == ["search", "Weather", "plain"]
@@ -175,7 +170,7 @@ def tag(names: list[str], count: int) -> str:
 
 
 @pytest.mark.parametrize("name", TURNS)
-async def test_a_run_goes_on_and_shows_no_markup_of_the_model(host: Host, tmp_path: Path, name: str) -> None:
+async def test_a_run_goes_on_and_shows_no_markup_of_the_model(host, tmp_path, name):
     await add_server(host, "tags", tag)
     began = time.thread_time()
     made, problem = await run(host, tmp_path / "threads.sqlite", [TURNS[name], "done"], approve="auto")
@@ -215,7 +210,7 @@ class Loads(HTMLParser):
             self.tags.append(str(self.get_starttag_text()))
 
 
-async def test_a_page_of_nbconvert_fetches_nothing_of_the_model(host: Host) -> None:
+async def test_a_page_of_nbconvert_fetches_nothing_of_the_model(host):
     from nbconvert import HTMLExporter
 
     outputs = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -31,11 +31,6 @@ from mcp_magic.errors import ModelError
 from tests.support.agents import asked
 from tests.support.fake_openai import KEY, Refusal, Turn
 from tests.support.sampling_servers import ADD, PIXEL, said, sampling_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcp_magic._host import Host
 
 IMAGE = ImageContent(data=PIXEL, mime_type="image/png")
 SOUND = AudioContent(data="aGk=", mime_type="audio/wav")
@@ -72,7 +67,7 @@ def used_tool(tool_choice: Any = None) -> SamplingRequest:
 # Requests as messages
 
 
-def test_texts_are_strings_and_the_system_prompt_comes_first() -> None:
+def test_texts_are_strings_and_the_system_prompt_comes_first():
     turns = (("user", [text("Hi")]), ("assistant", [text("Hello")]), ("user", [text("Go on"), text("again")]))
     told = to_messages(saying(*turns, system="Be kind."), Takes(), {})
     assert [type(message) for message in told] == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
@@ -80,7 +75,7 @@ def test_texts_are_strings_and_the_system_prompt_comes_first() -> None:
     assert [message.content for message in told] == ["Be kind.", "Hi", "Hello", several]
 
 
-def test_images_and_sound_are_blocks_where_the_model_takes_them() -> None:
+def test_images_and_sound_are_blocks_where_the_model_takes_them():
     tiff = ImageContent(data=base64.b64encode(b"II*\0" + bytes(40)).decode(), mime_type="image/png")
     looking = saying(("user", [text("Look"), IMAGE, SOUND]))
     [message] = to_messages(looking, ALL, {})
@@ -98,7 +93,7 @@ def test_images_and_sound_are_blocks_where_the_model_takes_them() -> None:
     assert unread(request, ALL) == ["2 images are not shown to the model"]  # no provider takes TIFF, or a model's own
 
 
-def test_calls_and_their_results_keep_their_ids_and_order() -> None:
+def test_calls_and_their_results_keep_their_ids_and_order():
     results = [gave(text("1")), gave(text("no"), id_="c2", is_error=True)]
     turn = [text("I add."), use("add", a=1), use("add", "c2", a=2)]
     told: Any = to_messages(saying(("user", [text("go")]), ("assistant", turn), ("user", results)), ALL, {})
@@ -108,7 +103,7 @@ def test_calls_and_their_results_keep_their_ids_and_order() -> None:
     assert [(m.tool_call_id, m.content, m.status) for m in results] == [("c1", "1", "success"), ("c2", "no", "error")]
 
 
-def test_results_that_are_no_text_are_read_too() -> None:
+def test_results_that_are_no_text_are_read_too():
     embedded = EmbeddedResource(resource=TextResourceContents(uri="file:///a.txt", text="inside"))
     request = saying(("user", [gave(IMAGE, id_="a"), gave(embedded), gave(id_="c", structured_content={"n": 1})]))
     plain = to_messages(request, Takes(images=True), {})
@@ -118,7 +113,7 @@ def test_results_that_are_no_text_are_read_too() -> None:
     assert [message.content for message in plain[1:]] == ["inside", '{"n": 1}']
 
 
-def test_names_and_ids_that_providers_refuse_are_replaced() -> None:
+def test_names_and_ids_that_providers_refuse_are_replaced():
     turn, result = use("files/read it", "id with spaces", **{"filter[id]": 1}), gave(text("x"), id_="id with spaces")
     tools = {"files/read it": Renamed(called("files/read it"), {"filter_id": "filter[id]"})}
     told: Any = to_messages(saying(("assistant", [turn]), ("user", [result])), ALL, tools)
@@ -145,12 +140,12 @@ def test_names_and_ids_that_providers_refuse_are_replaced() -> None:
         ({}, "endTurn"),
     ],
 )
-def test_the_reason_of_the_end_is_the_protocols_word(metadata: dict[str, Any], reason: str) -> None:
+def test_the_reason_of_the_end_is_the_protocols_word(metadata, reason):
     reply = to_sampled(AIMessage("Hi", response_metadata=metadata), model="tiny")
     assert (reply.stop_reason, reply.model, reply.text) == (reason, "tiny", "Hi")
 
 
-def test_a_reply_names_the_model_and_ends_at_a_stop_sequence() -> None:
+def test_a_reply_names_the_model_and_ends_at_a_stop_sequence():
     named = AIMessage("Hi", response_metadata={"model_name": "gpt-5-2026-01-01"})
     assert to_sampled(named, model="openai:gpt-5").model == "gpt-5-2026-01-01"
     reply = to_sampled(AIMessage("one, two END three"), model="m", stop_sequences=["###", "END"])
@@ -159,7 +154,7 @@ def test_a_reply_names_the_model_and_ends_at_a_stop_sequence() -> None:
     assert to_sampled(AIMessage(content), model="m").content == (text("Here"), IMAGE)
 
 
-def test_calls_get_the_names_of_the_server_or_are_left_out() -> None:
+def test_calls_get_the_names_of_the_server_or_are_left_out():
     calls: Any = [{"name": "t", "args": {"x": n}, "id": f"c{n}"} for n in (1, 2)]
     message = AIMessage("See.", tool_calls=calls, response_metadata={"finish_reason": "tool_calls"})
     reply = to_sampled(message, model="m", own=lambda name, args: (f"own {name}", {"y": args["x"]}))
@@ -173,7 +168,7 @@ def test_calls_get_the_names_of_the_server_or_are_left_out() -> None:
 # A real provider package before a fake provider
 
 
-async def test_limits_go_to_the_provider_and_its_answer_comes_back(openai: Callable[..., Any]) -> None:
+async def test_limits_go_to_the_provider_and_its_answer_comes_back(openai):
     fake, model = await openai(Turn("I am fi", finish="length"), model="gpt-4o")
     request = asking(max_tokens=7, temperature=0.2, stop_sequences=("END",), system_prompt="Be brief.")
     reply = await ModelSampler(lambda: model)(request)
@@ -188,7 +183,7 @@ async def test_limits_go_to_the_provider_and_its_answer_comes_back(openai: Calla
     assert fake.requests[0]["max_completion_tokens"] == 50, "the person's own limit stays one"
 
 
-async def test_a_model_that_reasons_is_spared_what_it_refuses(openai: Callable[..., Any]) -> None:
+async def test_a_model_that_reasons_is_spared_what_it_refuses(openai):
     fake, model = await openai(Turn("One. END Two."))
     sampler = ModelSampler(lambda: model)
     request = asking(temperature=0.2, stop_sequences=("END",))
@@ -200,7 +195,7 @@ async def test_a_model_that_reasons_is_spared_what_it_refuses(openai: Callable[.
     assert expected.notes == ("the temperature 0.2 is not passed on: gpt-5 takes none",)
 
 
-async def test_calls_return_under_the_names_of_the_server(openai: Callable[..., Any]) -> None:
+async def test_calls_return_under_the_names_of_the_server(openai):
     properties = {"filter[id]": {"type": "string"}}
     odd = Tool(name="files/find it", input_schema={"type": "object", "properties": properties})
     turn = Turn(calls=[("add", {"a": 1, "b": 2}), (called(odd.name), {"filter_id": "7"})])
@@ -220,7 +215,7 @@ async def test_calls_return_under_the_names_of_the_server(openai: Callable[..., 
     assert (last.text, last.stop_reason) == ("Found.", "endTurn")
 
 
-async def test_images_go_to_a_model_that_takes_them(openai: Callable[..., Any]) -> None:
+async def test_images_go_to_a_model_that_takes_them(openai):
     fake, model = await openai(Turn("A pixel."), Turn("A pixel."), strict=True)
     looking = replace(saying(("user", [IMAGE])), messages=(SamplingMessage(role="user", content=IMAGE),))
     await ModelSampler(lambda: model)(looking)
@@ -237,7 +232,7 @@ async def test_images_go_to_a_model_that_takes_them(openai: Callable[..., Any]) 
     assert part["image_url"]["url"] == f"data:image/png;base64,{PIXEL}"
 
 
-async def test_a_refusal_is_one_line_without_the_key(openai: Callable[..., Any]) -> None:
+async def test_a_refusal_is_one_line_without_the_key(openai):
     _, model = await openai(Refusal(429, f"Rate limit reached for {KEY}"))
     with pytest.raises(ModelError) as raised:
         await ModelSampler(lambda: model)(asking())
@@ -256,7 +251,7 @@ async def test_a_refusal_is_one_line_without_the_key(openai: Callable[..., Any])
         (("huggingface:evil/weights",), "huggingface:evil/weights') is not used: only the configured model answers"),
     ],
 )
-def test_a_hint_for_another_model_adds_a_note(hint: tuple[str, ...], note: str) -> None:
+def test_a_hint_for_another_model_adds_a_note(hint, note):
     preferences = ModelPreferences(hints=[ModelHint(name=name) for name in hint])
     expected = ModelSampler(lambda: ScriptedModel(["Hi"])).expected(asking(preferences=preferences))
     assert expected.model == "scripted"
@@ -265,7 +260,7 @@ def test_a_hint_for_another_model_adds_a_note(hint: tuple[str, ...], note: str) 
     assert note in "".join(notes)
 
 
-def test_a_wish_that_is_not_granted_is_a_note() -> None:
+def test_a_wish_that_is_not_granted_is_a_note():
     request = asking(temperature=1.0, include_context="thisServer", metadata={"user": "me"})
     assert ModelSampler(lambda: ScriptedModel(["Hi"])).expected(request).notes == (
         "the limit of 100 tokens is not passed on: scripted takes none",
@@ -275,7 +270,7 @@ def test_a_wish_that_is_not_granted_is_a_note() -> None:
     )
 
 
-async def test_a_model_that_takes_no_tools_says_so() -> None:
+async def test_a_model_that_takes_no_tools_says_so():
     for setting in ("offline", "openai:gpt-5", ScriptedModel([])):
         assert ModelSampler(lambda setting=setting: setting).takes_tools
     sampler = ModelSampler(lambda: FakeListChatModel(responses=["x"]))
@@ -286,7 +281,7 @@ async def test_a_model_that_takes_no_tools_says_so() -> None:
     assert str(caught.value) == words
 
 
-async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     sampler = ModelSampler(lambda: "openai:gpt-5")
     with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
@@ -295,7 +290,7 @@ async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch: pytest.Monke
         await sampler(asking())
 
 
-async def test_ids_choices_and_tools_of_a_model_are_checked() -> None:
+async def test_ids_choices_and_tools_of_a_model_are_checked():
     calls: Any = [{"name": "add", "args": {"a": 1, "b": b}, "id": "call_1"} for b in (1, 2)]
     twins: Any = await ModelSampler(lambda: ScriptedModel([AIMessage("", tool_calls=calls)]))(asking(tools=(ADD,)))
     assert [block.id for block in twins.content] == ["call_1", "call_1_2"]
@@ -310,7 +305,7 @@ async def test_ids_choices_and_tools_of_a_model_are_checked() -> None:
     assert "calls of tools that the server did not offer were left out" in reply.notes
 
 
-async def test_offline_quotes_calls_tools_and_uses_results() -> None:
+async def test_offline_quotes_calls_tools_and_uses_results():
     sampler = ModelSampler(lambda: "offline")
     reply = await sampler(asking("Summarise this: Cats sleep. They purr. They eat."))
     assert reply.text == "Cats sleep. They purr. (offline, a model without weights, which quotes)"
@@ -324,7 +319,7 @@ async def test_offline_quotes_calls_tools_and_uses_results() -> None:
     assert (await sampler(used_tool())).text == "`add(a=3, b=4)` gives **7**."
 
 
-async def test_sampled_text_stays_out_of_the_agent_run(host: Host) -> None:
+async def test_sampled_text_stays_out_of_the_agent_run(host):
     class Yes:
         async def request(self, asked: SamplingRequest, expected: Any) -> Review:
             return Review.approve()

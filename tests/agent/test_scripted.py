@@ -14,7 +14,7 @@ TOOL = {"type": "function", "function": {"name": "shop__price", "parameters": {"
 USAGE: Any = {"input_tokens": 4, "output_tokens": 2, "total_tokens": 6}
 
 
-async def test_turns_are_texts_messages_calls_functions_or_errors() -> None:
+async def test_turns_are_texts_messages_calls_functions_or_errors():
     def shout(messages: list[BaseMessage]) -> str:
         return messages[-1].text.upper()
 
@@ -39,7 +39,7 @@ async def test_turns_are_texts_messages_calls_functions_or_errors() -> None:
         model.invoke("go")
 
 
-def test_a_script_that_is_over_says_how_to_begin_again() -> None:
+def test_a_script_that_is_over_says_how_to_begin_again():
     model = ScriptedModel(["one"])
     model.invoke("go")
     with pytest.raises(ModelError, match="the script is over: it has 1 turn, and a further one was asked for") as over:
@@ -51,7 +51,7 @@ def test_a_script_that_is_over_says_how_to_begin_again() -> None:
     assert [model.invoke("go").text for _ in range(4)] == ["one", "two", "two", "two"]
 
 
-def test_the_model_keeps_what_it_was_given_at_each_turn() -> None:
+def test_the_model_keeps_what_it_was_given_at_each_turn():
     model = ScriptedModel(["one", "two"])
     model.invoke("plain")
     model.bind_tools([TOOL], tool_choice="any").invoke([HumanMessage("with tools")])
@@ -60,7 +60,7 @@ def test_the_model_keeps_what_it_was_given_at_each_turn() -> None:
     assert model.seen[1].kwargs == {"tool_choice": "any"}
 
 
-async def test_a_turn_streams_in_words_then_calls_and_adds_up() -> None:
+async def test_a_turn_streams_in_words_then_calls_and_adds_up():
     turn = AIMessage("a few words", tool_calls=[{"name": "shop__price", "args": {"item": "x"}, "id": "1"}])
     chunks = [chunk async for chunk in ScriptedModel([turn]).astream("go")]
     assert [chunk.text for chunk in chunks if chunk.text] == ["a ", "few ", "words"]

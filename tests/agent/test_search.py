@@ -12,20 +12,20 @@ def tool(name: str, description: str, **properties: Any) -> Tool:
     return Tool(name=name, description=description, input_schema={"type": "object", "properties": properties})
 
 
-def test_words_of_parameters_and_choices_count() -> None:
+def test_words_of_parameters_and_choices_count():
     counts = words_of_tool(tool("convert", "Converts money.", to={"enum": ["krona"], "description": "the currency"}))
     assert counts["convert"] == 4
     assert {*stems("money krona currency")} <= set(counts)
 
 
-def test_rare_words_score_higher_and_ties_keep_their_order() -> None:
+def test_rare_words_score_higher_and_ties_keep_their_order():
     index = Index([{"read": 1, "file": 1}, {"read": 1, "mail": 1}, {"read": 1, "page": 1}])
     assert index.best("read mail", 3) == [1, 0, 2]
     assert index.best("nothing", 3) == []
     assert Index([]).best("read", 3) == []
 
 
-def test_a_search_among_many_tools_takes_a_moment() -> None:
+def test_a_search_among_many_tools_takes_a_moment():
     tools = [tool(f"register_{number}", f"Reads the register {number} of a device.") for number in range(150)]
     index = Index([words_of_tool(one) for _ in range(20) for one in tools])
     with cpu_time() as cost:
@@ -33,7 +33,7 @@ def test_a_search_among_many_tools_takes_a_moment() -> None:
     assert cost.seconds < 0.1
 
 
-def test_a_schema_of_a_stranger_is_read_within_limits() -> None:
+def test_a_schema_of_a_stranger_is_read_within_limits():
     deep: dict[str, Any] = {"description": "end"}
     for _ in range(3000):
         deep = {"properties": {"a": deep, "b": {"enum": [1, None, {"x": 2}]}}, "enum": ["c"]}

@@ -28,7 +28,6 @@ from tests.support.threads_in import SAID, kept, locked, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcp_magic._host import Host
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 AGAIN = [("human", "and?"), ("ai", "again")]
@@ -37,7 +36,7 @@ PLACE: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "deep" / "threads.sqlite"
 
 
@@ -56,7 +55,7 @@ async def listed(file: Path) -> list[str]:
         return [summary.thread for summary in await list_threads(opened)]
 
 
-async def test_only_its_owner_may_read_the_file(file: Path) -> None:
+async def test_only_its_owner_may_read_the_file(file):
     async with open_threads(file):
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
     assert modes["threads.sqlite"] == 0o600
@@ -64,13 +63,13 @@ async def test_only_its_owner_may_read_the_file(file: Path) -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-async def test_runs_in_several_threads_of_a_file_go_together(host: Host, file: Path) -> None:
+async def test_runs_in_several_threads_of_a_file_go_together(host, file):
     await asyncio.gather(*(run(host, file, [BUY, BUY, "done"], thread=f"t{number}") for number in range(6)))
     for number in range(6):
         assert len(await kept(file, f"t{number}")) == 6
 
 
-async def test_a_new_file_is_made_by_several_at_once(tmp_path: Path) -> None:
+async def test_a_new_file_is_made_by_several_at_once(tmp_path):
     async def opened(file: Path) -> str:
         async with open_threads(file) as place:
             return place.problem
@@ -80,7 +79,7 @@ async def test_a_new_file_is_made_by_several_at_once(tmp_path: Path) -> None:
         assert set(problems) == {""}
 
 
-async def test_another_kernel_loses_nothing_of_a_thread(host: Host, file: Path) -> None:
+async def test_another_kernel_loses_nothing_of_a_thread(host, file):
     await run(host, file, [BUY, "done"])
 
     async def meanwhile(messages: list[Any]) -> str:
@@ -133,7 +132,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", SPOILED)
-async def test_an_unusable_file_is_one_line_and_the_run_goes_on(host: Host, file: Path, case: str) -> None:
+async def test_an_unusable_file_is_one_line_and_the_run_goes_on(host, file, case):
     file.parent.mkdir()
     spoil, expected = SPOILED[case]
     spoil(file)
@@ -148,9 +147,7 @@ async def test_an_unusable_file_is_one_line_and_the_run_goes_on(host: Host, file
     assert await kept(":memory:") == SAID
 
 
-async def test_a_locked_file_is_waited_for_and_then_left(
-    host: Host, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_file_is_waited_for_and_then_left(host, file, monkeypatch):
     monkeypatch.setattr("mcp_magic.agent.sqlite.LOCKED_SECONDS", 0.3)
     await run(host, file, [BUY, "done"])
     with locked(file):
@@ -166,9 +163,7 @@ async def test_a_locked_file_is_waited_for_and_then_left(
     assert await kept(file) == [*SAID, *AGAIN], "and what went on in memory replaces nothing"
 
 
-async def test_a_file_locked_during_a_run_does_not_stop_it(
-    host: Host, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_locked_during_a_run_does_not_stop_it(host, file, monkeypatch):
     monkeypatch.setattr("mcp_magic.agent.sqlite.LOCKED_SECONDS", 0.3)
     with ExitStack() as stack:
 
@@ -185,7 +180,7 @@ async def test_a_file_locked_during_a_run_does_not_stop_it(
     assert await kept(file) == [*SAID, *AGAIN], "what was in memory has moved into the file"
 
 
-async def test_a_damaged_thread_does_not_affect_others(host: Host, file: Path) -> None:
+async def test_a_damaged_thread_does_not_affect_others(host, file):
     for thread in ("good", "bad"):
         await run(host, file, [BUY, "done"], thread=thread)
     execute(file, "", "UPDATE checkpoints SET checkpoint = ? WHERE thread_id = 'bad'", [(os.urandom(500),)])
@@ -201,9 +196,7 @@ async def test_a_damaged_thread_does_not_affect_others(host: Host, file: Path) -
 # Size
 
 
-async def test_a_run_of_many_turns_leaves_a_small_file(
-    host: Host, file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_run_of_many_turns_leaves_a_small_file(host, file, caplog):
     turns = 40
     calls = [[("shop:buy", {"item": f"{number} {'x' * 10_000}"})] for number in range(turns)]
     with caplog.at_level(logging.WARNING):
@@ -221,7 +214,7 @@ async def test_a_run_of_many_turns_leaves_a_small_file(
     assert before > 1_200_000
 
 
-async def test_a_turn_writes_its_own_messages_only(host: Host, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_turn_writes_its_own_messages_only(host, file, monkeypatch):
     written: list[int] = []
 
     def counted(self: Any, value: Any) -> tuple[str, bytes]:
@@ -237,7 +230,7 @@ async def test_a_turn_writes_its_own_messages_only(host: Host, file: Path, monke
     assert len(await kept(file)) == 42
 
 
-async def test_a_checkpoint_with_all_messages_is_continued(host: Host, file: Path) -> None:
+async def test_a_checkpoint_with_all_messages_is_continued(host, file):
     file.parent.mkdir()
     said = [HumanMessage("before", id="1"), AIMessage("answered", id="2")]
     with SqliteSaver.from_conn_string(str(file)) as saver:
@@ -248,7 +241,7 @@ async def test_a_checkpoint_with_all_messages_is_continued(host: Host, file: Pat
     assert await kept(file) == [("human", "before"), ("ai", "answered"), *SAID]
 
 
-async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path) -> None:
+async def test_a_listing_does_not_read_the_conversations(host, file):
     names = [f"t{number:03}" for number in reversed(range(30))]
     async with open_threads(file) as opened:
         graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
@@ -294,7 +287,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-async def test_a_file_with_more_than_plain_tables_is_refused(kind: str, file: Path) -> None:
+async def test_a_file_with_more_than_plain_tables_is_refused(kind, file):
     execute(file, SCHEMAS[kind])
     before = time.process_time()
     assert thread_names(file) == []
@@ -311,7 +304,7 @@ async def test_a_file_with_more_than_plain_tables_is_refused(kind: str, file: Pa
             assert opened.where == "memory"
 
 
-async def test_pages_in_a_circle_are_no_endless_table(file: Path) -> None:
+async def test_pages_in_a_circle_are_no_endless_table(file):
     rows = [("t" * 100, f"{number:04}", "", b"", b"") for number in range(2000)]
     execute(file, f"PRAGMA page_size = 512; {TABLE}", INSERT, rows)
     with closing(sqlite3.connect(file)) as connection:
@@ -329,7 +322,7 @@ async def test_pages_in_a_circle_are_no_endless_table(file: Path) -> None:
             await listed(file)
 
 
-async def test_a_file_from_somebody_else_runs_no_code(host: Host, file: Path, tmp_path: Path) -> None:
+async def test_a_file_from_somebody_else_runs_no_code(host, file, tmp_path):
     await run(host, file, ["done"])
     witness = tmp_path / "witness"
     async with open_threads(file) as opened:
@@ -387,7 +380,7 @@ CONTENTS: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-async def test_a_conversation_that_is_none_is_one_plain_error(kind: str, file: Path) -> None:
+async def test_a_conversation_that_is_none_is_one_plain_error(kind, file):
     execute(file, TABLE, INSERT, [("t", "1", *CONTENTS[kind], b"{}")])
     async with open_threads(file, fall_back=False) as opened:
         with pytest.raises(ThreadError) as caught:
@@ -395,7 +388,7 @@ async def test_a_conversation_that_is_none_is_one_plain_error(kind: str, file: P
     assert str(caught.value) == "the thread 't' cannot be read: it is damaged; `%mcp agent --delete t` deletes it"
 
 
-async def test_large_values_metadata_and_names_are_not_loaded(file: Path) -> None:
+async def test_large_values_metadata_and_names_are_not_loaded(file):
     rows = [("t", "1", "msgpack", b"\x80", b"[" * 200_000), ("n" * 1_000_000, "1", "msgpack", b"\x80", b"{}")]
     execute(file, TABLE, INSERT, rows)
     assert thread_names(file) == await listed(file) == ["t"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -28,11 +28,6 @@ from mcp_magic.langchain.content import result_of
 from tests.support.agents import BUY
 from tests.support.threads_in import SAID, kept, run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-
 pytestmark = pytest.mark.usefixtures("nothing_left")
 PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 AGAIN = [("human", "and?"), ("ai", "again")]
@@ -40,13 +35,13 @@ FIRST = ["buy\n a   pear", "", "1.5", "2.0", "", "bought 1 pear", "first"]
 
 
 @pytest.fixture(params=["file", "memory", "checkpointer"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def where(request, tmp_path):
     """Each kind of place that needs no server."""
     return {"file": tmp_path / "threads.sqlite", "memory": ":memory:", "checkpointer": InMemorySaver()}[request.param]
 
 
 @pytest.mark.lowest
-async def test_a_thread_goes_on_with_its_messages(host: Host, where: Any) -> None:
+async def test_a_thread_goes_on_with_its_messages(host, where):
     assert thread_names(where) == [] or where == ":memory:", "memory has seen those of other tests"
     await run(host, where, [BUY, "done"])
     second, problem = await run(host, where, ["again"], "and?")
@@ -64,16 +59,14 @@ async def test_a_thread_goes_on_with_its_messages(host: Host, where: Any) -> Non
         assert len(list(where.list({"configurable": {"thread_id": "t"}}))) > 3, "your own keeps its history"
 
 
-async def test_the_default_is_a_file_in_jupyters_data_directory(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_default_is_a_file_in_jupyters_data_directory(host, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
     async with open_threads() as opened:
         assert opened.where == str(tmp_path / "mcp_magic" / "threads.sqlite") == str(default_file())
     assert default_file().is_file()
 
 
-async def test_a_place_that_is_none_is_refused(host: Host) -> None:
+async def test_a_place_that_is_none_is_refused(host):
     with pytest.raises(ThreadError) as caught:
         async with open_threads(42, fall_back=False):
             pass
@@ -81,7 +74,7 @@ async def test_a_place_that_is_none_is_refused(host: Host) -> None:
     assert str(caught.value) == f"threads cannot be kept in 42: {expected}"
 
 
-async def test_a_checkpointer_that_fails_lets_the_run_go_on(host: Host) -> None:
+async def test_a_checkpointer_that_fails_lets_the_run_go_on(host):
     saver = SqliteSaver(sqlite3.connect(":memory:"))  # the one that is not asynchronous
     made, problem = await run(host, saver, [BUY, "done"])
     saver.conn.close()
@@ -90,7 +83,7 @@ async def test_a_checkpointer_that_fails_lets_the_run_go_on(host: Host) -> None:
     assert await kept(":memory:") == SAID
 
 
-async def test_a_thread_begun_in_memory_moves_to_the_file(host: Host, tmp_path: Path) -> None:
+async def test_a_thread_begun_in_memory_moves_to_the_file(host, tmp_path):
     file = tmp_path / "threads.sqlite"
     file.mkdir()
     await run(host, file, [BUY, "done"])
@@ -101,7 +94,7 @@ async def test_a_thread_begun_in_memory_moves_to_the_file(host: Host, tmp_path: 
         await kept(":memory:")
 
 
-async def test_a_run_of_many_turns_leaves_little_in_memory(host: Host) -> None:
+async def test_a_run_of_many_turns_leaves_little_in_memory(host):
     await run(host, ":memory:", [*[BUY] * 20, "done"])
     saver = threads.memory_threads()
     assert len(saver.storage["t"][""]) == 1
@@ -115,7 +108,7 @@ CALL = {"name": "shop__buy", "args": {"item": "pear"}, "id": "1", "type": "tool_
 @pytest.mark.parametrize(
     "said", [AIMessage("the end", id="a"), AIMessage("", id="a", tool_calls=[CALL])], ids=["answer", "call"]
 )
-async def test_the_last_writes_of_a_dead_kernel_stay(host: Host, tmp_path: Path, said: AIMessage) -> None:
+async def test_the_last_writes_of_a_dead_kernel_stay(host, tmp_path, said):
     file = tmp_path / "threads.sqlite"
     async with open_threads(file) as opened:
         graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
@@ -133,14 +126,14 @@ async def test_the_last_writes_of_a_dead_kernel_stay(host: Host, tmp_path: Path,
 
 
 @pytest.fixture
-async def trip(host: Host, where: Any) -> Any:
+async def trip(host, where):
     """A place with a thread `trip`: two requests, five turns."""
     await run(host, where, [PRICES, BUY, "first"], "buy\n a   pear", thread="trip")
     await run(host, where, [BUY, "second"], "and another", thread="trip")
     return where
 
 
-async def test_a_listing_has_last_requests_and_counts(host: Host, trip: Any) -> None:
+async def test_a_listing_has_last_requests_and_counts(host, trip):
     await run(host, trip, ["hello"], "x" * 300, thread="other")
     async with open_threads(trip, fall_back=False) as opened:
         other, summary = await list_threads(opened)
@@ -150,7 +143,7 @@ async def test_a_listing_has_last_requests_and_counts(host: Host, trip: Any) -> 
     assert other.changed > summary.changed > "2020-01-01T"
 
 
-async def test_without_threads_a_listing_is_empty(host: Host, where: Any) -> None:
+async def test_without_threads_a_listing_is_empty(host, where):
     async with open_threads(where, fall_back=False) as opened:
         assert await list_threads(opened) == []
         with pytest.raises(ThreadError) as caught:
@@ -158,7 +151,7 @@ async def test_without_threads_a_listing_is_empty(host: Host, where: Any) -> Non
     assert str(caught.value) == "no thread 'trip'. `%%mcp_agent` begins one."
 
 
-async def test_a_fork_has_the_turns_up_to_one_and_goes_on_alone(host: Host, trip: Any) -> None:
+async def test_a_fork_has_the_turns_up_to_one_and_goes_on_alone(host, trip):
     whole = await kept(trip, "trip")
     async with open_threads(trip, fall_back=False) as opened:
         originals = await messages_of(opened, "trip")
@@ -174,7 +167,7 @@ async def test_a_fork_has_the_turns_up_to_one_and_goes_on_alone(host: Host, trip
     assert await kept(trip, "trip") == whole
 
 
-async def test_a_wrong_thread_turn_or_name_is_told(host: Host, trip: Any) -> None:
+async def test_a_wrong_thread_turn_or_name_is_told(host, trip):
     async with open_threads(trip, fall_back=False) as opened:
         for act in (messages_of, delete_thread):
             with pytest.raises(ThreadError) as caught:
@@ -189,7 +182,7 @@ async def test_a_wrong_thread_turn_or_name_is_told(host: Host, trip: Any) -> Non
         assert [summary.thread for summary in await list_threads(opened)] == ["trip"]
 
 
-async def test_the_words_of_a_stopped_run_are_no_turn(host: Host, where: Any) -> None:
+async def test_the_words_of_a_stopped_run_are_no_turn(host, where):
     await run(host, where, [BUY, BUY], "buy two", thread="trip", max_turns=2)
     async with open_threads(where, fall_back=False) as opened:
         [summary] = await list_threads(opened)
@@ -200,7 +193,7 @@ async def test_the_words_of_a_stopped_run_are_no_turn(host: Host, where: Any) ->
             await fork_thread(opened, "trip", 3, "other")
 
 
-async def test_a_deleted_thread_is_gone_and_its_name_free(host: Host, trip: Any) -> None:
+async def test_a_deleted_thread_is_gone_and_its_name_free(host, trip):
     await run(host, trip, ["hello"], "hi", thread="other")
     async with open_threads(trip, fall_back=False) as opened:
         await delete_thread(opened, "trip")
@@ -209,7 +202,7 @@ async def test_a_deleted_thread_is_gone_and_its_name_free(host: Host, trip: Any)
     assert await kept(trip, "trip") == [("human", "hi"), ("ai", "anew")]
 
 
-async def test_threads_of_a_foreign_graph_are_listed_and_shown() -> None:
+async def test_threads_of_a_foreign_graph_are_listed_and_shown():
     saver = InMemorySaver()
     graph: Any = StateGraph(MessagesState)
     graph.add_node("say", lambda state: {"messages": [AIMessage("hello")]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -16,15 +16,10 @@ from tests.support.agents import add_server
 from tests.support.bundled import command, load
 from tests.support.provider_rules import refusals
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-
 
 @environments.needs_node
 @pytest.mark.timeout(2 * environments.BUILD_TIMEOUT)
-async def test_providers_accept_every_tool_with_its_schema(host: Host, tmp_path: Path) -> None:
+async def test_providers_accept_every_tool_with_its_schema(host, tmp_path):
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     for name in ("math", "weather", "showcase"):
         await host.connect(load(f"{name}_server").server, name=name)
@@ -58,7 +53,7 @@ def untitled(schema: Any) -> Any:
     }
 
 
-async def test_servers_and_tools_are_ranked_by_their_tokens(host: Host) -> None:
+async def test_servers_and_tools_are_ranked_by_their_tokens(host):
     def small() -> str:
         return ""
 

@@ -13,27 +13,25 @@ from tests.support.app_pages import Page
 from tests.support.dash_server import server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp_magic.consent.consent import Request
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
+async def host():
     async with Host() as host:
         await host.connect(server, name="dash")
         yield host
 
 
 @pytest.fixture
-async def app(host: Host) -> App:
+async def app(host):
     shown = (await host.call("dash:sales", region="US")).app
     assert isinstance(shown, App)
     return shown
 
 
 @pytest.fixture
-async def page(app: App) -> Page:
+async def page(app):
     """A page that shows the view."""
     page = Page(app)
     await page.shown()
@@ -41,7 +39,7 @@ async def page(app: App) -> Page:
 
 
 @pytest.fixture
-def asked(host: Host) -> list[Request]:
+def asked(host):
     """The requests that the host's approver was asked about; it approves them."""
     found: list[Request] = []
 

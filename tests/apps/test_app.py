@@ -29,7 +29,7 @@ def decisions(host: Host) -> list[tuple[str, str, str, str]]:
     return [(each.asker, each.tool, each.decision, each.by) for each in host.consent.audit.records]
 
 
-async def test_a_page_gets_the_view_the_arguments_and_the_result(page: Page) -> None:
+async def test_a_page_gets_the_view_the_arguments_and_the_result(page):
     view = await page.shown()
     assert (view["label"], view["title"]) == ("app dash", "dash:sales")
     assert view["html"] == HTML
@@ -40,7 +40,7 @@ async def test_a_page_gets_the_view_the_arguments_and_the_result(page: Page) -> 
     assert view["border"] is True
 
 
-async def test_the_host_says_that_it_shows_views() -> None:
+async def test_the_host_says_that_it_shows_views():
     apps, server = Apps(), MCPServer("asks")
 
     @server.tool()
@@ -53,9 +53,7 @@ async def test_the_host_says_that_it_shows_views() -> None:
     assert apps.identifier == "io.modelcontextprotocol/ui"
 
 
-async def test_a_call_of_an_app_is_approved_in_its_name_and_recorded(
-    host: Host, page: Page, asked: list[Request]
-) -> None:
+async def test_a_call_of_an_app_is_approved_in_its_name_and_recorded(host, page, asked):
     answer = await page.ask("tools/call", name="refresh", arguments={"step": 2})
     assert answer["result"]["content"][0]["text"] == "step 2 done"
     answer = await page.ask("resources/read", uri="data://regions")
@@ -74,7 +72,7 @@ async def test_a_call_of_an_app_is_approved_in_its_name_and_recorded(
     ]
 
 
-async def test_what_is_not_for_apps_is_refused_unasked(page: Page, asked: list[Request]) -> None:
+async def test_what_is_not_for_apps_is_refused_unasked(page, asked):
     tools = (await page.ask("tools/list"))["result"]["tools"]
     assert [tool["name"] for tool in tools] == ["sales", "refresh"]
     for name in ("secret", "missing"):
@@ -90,7 +88,7 @@ async def test_what_is_not_for_apps_is_refused_unasked(page: Page, asked: list[R
     assert [each for each in page.messages if each["kind"] == "ask"] == []
 
 
-async def test_a_link_is_opened_only_after_a_click(host: Host, page: Page) -> None:
+async def test_a_link_is_opened_only_after_a_click(host, page):
     host.consent.policy = "auto"
     asking = page.begin("ui/open-link", url="https://example.com/a?b=1")
     question = await page.answer("yes")
@@ -106,7 +104,7 @@ async def test_a_link_is_opened_only_after_a_click(host: Host, page: Page) -> No
     assert [each[2] for each in decisions(host)] == ["approve", "deny", "deny"]
 
 
-async def test_reloaded_page_repeats_question(app: App, page: Page) -> None:
+async def test_reloaded_page_repeats_question(app, page):
     asking = page.begin("ui/open-link", url="https://example.com/")
     first = await page.kind("ask")
     again = Page(app, "again")
@@ -116,7 +114,7 @@ async def test_reloaded_page_repeats_question(app: App, page: Page) -> None:
     assert (await page.kind("answered"))["id"] == first["id"]
 
 
-async def test_a_question_of_a_view_that_is_closed_is_denied(host: Host, page: Page) -> None:
+async def test_a_question_of_a_view_that_is_closed_is_denied(host, page):
     page.begin("ui/open-link", url="https://example.com/")
     await page.kind("ask")
     page.tell(kind="gone")
@@ -126,7 +124,7 @@ async def test_a_question_of_a_view_that_is_closed_is_denied(host: Host, page: P
     assert (record.decision, record.by, record.reason) == ("deny", "default", "the view was closed")
 
 
-async def test_a_file_is_saved_only_after_a_click(page: Page) -> None:
+async def test_a_file_is_saved_only_after_a_click(page):
     resource = {"uri": "file:///../../a b.csv", "mimeType": "text/csv", "text": "x,y"}
     asking = page.begin("ui/download-file", contents=[{"type": "resource", "resource": resource}])
     question = await page.answer("yes")
@@ -136,14 +134,14 @@ async def test_a_file_is_saved_only_after_a_click(page: Page) -> None:
     assert (await page.reply(asking))["result"] == {}
 
 
-async def test_what_the_model_should_know_is_kept_and_cut(app: App, page: Page) -> None:
+async def test_what_the_model_should_know_is_kept_and_cut(app, page):
     await page.ask("ui/update-model-context", content=[{"type": "text", "text": "EU"}], structuredContent={"n": 1})
     assert app.context == 'EU\n{"n": 1}'
     await page.ask("ui/update-model-context", content=[{"type": "text", "text": "x" * 100_000}])
     assert len(app.context) < 21_000
 
 
-async def test_a_message_waits_for_you(host: Host, app: App, page: Page) -> None:
+async def test_a_message_waits_for_you(host, app, page):
     params = {"role": "user", "content": {"type": "text", "text": "Why did EU fall?"}}
     assert (await page.ask("ui/message", **params))["result"] == {}
     shown = await page.kind("message")
@@ -160,7 +158,7 @@ async def test_a_message_waits_for_you(host: Host, app: App, page: Page) -> None
     assert "too many messages" in (await page.ask("ui/message", **params))["error"]["message"]
 
 
-async def test_permissions_are_given_only_when_you_allow_them(page: Page) -> None:
+async def test_permissions_are_given_only_when_you_allow_them(page):
     view = await page.shown()
     assert (view["allow"], view["wants"]) == ("", ["geolocation"])
     page.tell(kind="grant")
@@ -170,7 +168,7 @@ async def test_permissions_are_given_only_when_you_allow_them(page: Page) -> Non
     assert (again["allow"], again["wants"]) == ("geolocation", [])
 
 
-async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> None:
+async def test_requests_beyond_a_number_are_refused(host, page):
     waits = asyncio.Event()
 
     async def wait(request: Request) -> Decision:
@@ -185,7 +183,7 @@ async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> N
     assert "result" in await page.reply(begun[0])
 
 
-async def test_cancelled_request_drops_question_and_gets_no_answer(host: Host, page: Page) -> None:
+async def test_cancelled_request_drops_question_and_gets_no_answer(host, page):
     withdrawn = page.begin("ui/open-link", url="https://example.com/")
     question = await page.kind("ask")
     page.tell(kind="cancel", id=str(withdrawn))  # another id
@@ -197,7 +195,7 @@ async def test_cancelled_request_drops_question_and_gets_no_answer(host: Host, p
     assert decisions(host) == []
 
 
-async def test_a_call_that_an_app_cancels_is_cancelled_at_the_server(host: Host) -> None:
+async def test_a_call_that_an_app_cancels_is_cancelled_at_the_server(host):
     apps, begun, ended = Apps(), asyncio.Event(), asyncio.Event()
 
     @apps.tool(resource_uri="ui://slow/view")
@@ -228,7 +226,7 @@ async def test_a_call_that_an_app_cancels_is_cancelled_at_the_server(host: Host)
     assert len([each for each in page.messages if each["kind"] == "reply"]) == 1
 
 
-async def test_reloaded_page_gets_view_and_others_keep_theirs(app: App) -> None:
+async def test_reloaded_page_gets_view_and_others_keep_theirs(app):
     first, second = Page(app, "first"), Page(app, "second")
     await first.shown()
     first.tell(kind="size", height=300)
@@ -238,7 +236,7 @@ async def test_reloaded_page_gets_view_and_others_keep_theirs(app: App) -> None:
     assert [each for each in second.messages if each["kind"] == "reply"] == []
 
 
-async def test_a_lost_session_is_said_in_the_view(host: Host, page: Page) -> None:
+async def test_a_lost_session_is_said_in_the_view(host, page):
     await host["dash"].close()
     assert (await page.kind("status"))["text"] == "the session of dash is closed"
     answer = await page.ask("tools/call", name="refresh", arguments={"step": 1})
@@ -247,7 +245,7 @@ async def test_a_lost_session_is_said_in_the_view(host: Host, page: Page) -> Non
     await page.until(lambda each: each["kind"] == "status" and each["text"] == "")
 
 
-async def test_a_large_view_comes_whole(host: Host) -> None:
+async def test_a_large_view_comes_whole(host):
     apps = Apps()
 
     @apps.tool(resource_uri="ui://large/view")
@@ -262,7 +260,7 @@ async def test_a_large_view_comes_whole(host: Host) -> None:
     assert (await Page(result.app).shown())["html"] == html
 
 
-async def test_a_view_is_under_way_as_long_as_a_page_shows_it(host: Host, app: App) -> None:
+async def test_a_view_is_under_way_as_long_as_a_page_shows_it(host, app):
     first, second = Page(app, "first"), Page(app, "second")
     following = host["dash"].events()
     await first.shown()
@@ -278,7 +276,7 @@ async def test_a_view_is_under_way_as_long_as_a_page_shows_it(host: Host, app: A
     assert host.events.under_way() == []
 
 
-async def test_view_of_running_call_gets_result_or_reason(host: Host) -> None:
+async def test_view_of_running_call_gets_result_or_reason(host):
     apps, go = Apps(), asyncio.Event()
 
     @apps.tool(resource_uri="ui://slow/view")
@@ -305,7 +303,7 @@ async def test_view_of_running_call_gets_result_or_reason(host: Host) -> None:
         await calls[1]
 
 
-async def test_view_gets_only_the_approved_input(host: Host) -> None:
+async def test_view_gets_only_the_approved_input(host):
     shown: list[App] = []
 
     async def change(request: Request) -> Decision:
@@ -318,20 +316,20 @@ async def test_view_gets_only_the_approved_input(host: Host) -> None:
     assert (await Page(app).shown())["arguments"] == {"region": "US"}
 
 
-async def test_a_copy_of_a_result_has_no_view(host: Host) -> None:
+async def test_a_copy_of_a_result_has_no_view(host):
     result = await host.call("dash:sales")
     copied = pickle.loads(pickle.dumps(result))
     assert (copied.app, copied.text) == (None, "EU: 42")
 
 
-async def test_views_that_nobody_holds_are_forgotten(host: Host) -> None:
+async def test_views_that_nobody_holds_are_forgotten(host):
     await host.call("dash:sales")
     held = await host.call("dash:sales")
     gc.collect()
     assert list(host["dash"].apps) == [held.app]
 
 
-async def test_failing_channel_loses_view_but_keeps_session(host: Host, app: App) -> None:
+async def test_failing_channel_loses_view_but_keeps_session(host, app):
     class Broken(Page):
         def send(self, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
             raise ConnectionResetError("gone")

@@ -16,11 +16,9 @@ from tests.support import dash_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.apps.app import App
-
 
 @pytest.fixture
-async def served(app: App) -> AsyncIterator[AppPage]:
+async def served(app):
     page = AppPage(app)
     await page.start()
     page.invite()
@@ -29,13 +27,13 @@ async def served(app: App) -> AsyncIterator[AppPage]:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[httpx2.AsyncClient]:
+async def client():
     async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
         yield client
 
 
 @pytest.fixture
-async def kept(served: AppPage, client: httpx2.AsyncClient) -> str:
+async def kept(served, client):
     """The address that a browser keeps once it has opened the page by its address."""
     answer = await client.get(served.address, follow_redirects=True)
     assert answer.status_code == 200
@@ -52,7 +50,7 @@ async def events(client: httpx2.AsyncClient, url: str) -> AsyncIterator[dict[str
                 yield {"kind": "begun"}
 
 
-async def test_an_address_opens_once_and_the_page_goes_on(served: AppPage, client: httpx2.AsyncClient) -> None:
+async def test_an_address_opens_once_and_the_page_goes_on(served, client):
     before = served.address
     served.invite()
     assert (await client.get(before)).status_code == 404, "a new address ends the one that was not opened"
@@ -74,14 +72,12 @@ async def test_an_address_opens_once_and_the_page_goes_on(served: AppPage, clien
     [{"Host": "evil.example"}, {"Host": "localhost:80"}, {"Origin": "http://evil.example"}, {"Origin": "null"}],
     ids=str,
 )
-async def test_a_page_of_another_name_gets_nothing(
-    kept: str, client: httpx2.AsyncClient, headers: dict[str, str]
-) -> None:
+async def test_a_page_of_another_name_gets_nothing(kept, client, headers):
     assert (await client.get(kept, headers=headers)).status_code == 404
     assert (await client.post(f"{kept}messages", headers=headers, json={"kind": "hello"})).status_code == 404
 
 
-async def test_no_answer_may_be_framed_kept_or_read_by_other_pages(kept: str, client: httpx2.AsyncClient) -> None:
+async def test_no_answer_may_be_framed_kept_or_read_by_other_pages(kept, client):
     for name in ("", "host.js", "page.js", "host.css"):
         answer = await client.get(kept + name)
         assert answer.status_code == 200
@@ -92,7 +88,7 @@ async def test_no_answer_may_be_framed_kept_or_read_by_other_pages(kept: str, cl
     assert (await client.get(f"{kept}..%2fpage.py")).status_code == 404
 
 
-async def test_the_page_gets_the_view_and_is_answered(kept: str, client: httpx2.AsyncClient) -> None:
+async def test_the_page_gets_the_view_and_is_answered(kept, client):
     async with asyncio.timeout(30):
         async for message in events(client, kept):
             if message["kind"] != "begun":
@@ -116,16 +112,12 @@ DEEP = b'{"a": ' * 100_000
         pytest.param(b"x" * 800_000, 413, id="large"),
     ],
 )
-async def test_what_is_no_message_is_refused(
-    kept: str, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, body: bytes, status: int
-) -> None:
+async def test_what_is_no_message_is_refused(kept, client, monkeypatch, body, status):
     monkeypatch.setattr(pages, "LARGEST_MESSAGE", 750_000)
     assert (await client.post(f"{kept}messages", content=body)).status_code == status
 
 
-async def test_it_tells_when_its_last_tab_is_closed_and_ends(
-    served: AppPage, kept: str, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_tells_when_its_last_tab_is_closed_and_ends(served, kept, client, monkeypatch):
     monkeypatch.setattr(pages, "GONE_SECONDS", 0.01)
     async for _ in events(client, kept):
         assert not served.left.is_set()

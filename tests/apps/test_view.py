@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -13,11 +13,8 @@ from mcp_magic.apps.view import View, allowed_source, within_reach
 from tests.support.app_pages import Page
 from tests.support.dash_server import URI
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
-
-async def test_policy_allows_resource_domains_but_not_this_machine(host: Host, page: Page) -> None:
+async def test_policy_allows_resource_domains_but_not_this_machine(host, page):
     view = await page.shown()
     policy = dict(rule.split(" ", 1) for rule in view["policy"].split("; "))
     assert policy["default-src"] == policy["frame-src"] == policy["form-action"] == policy["base-uri"] == "'none'"
@@ -27,7 +24,7 @@ async def test_policy_allows_resource_domains_but_not_this_machine(host: Host, p
     assert message == f"{URI}: its view may not load from https://x; script-src *, http://127.0.0.1:8888"
 
 
-async def test_a_view_that_is_no_view_is_said(host: Host) -> None:
+async def test_a_view_that_is_no_view_is_said(host):
     server = MCPServer("odd")
 
     @server.tool(meta={"ui/resourceUri": "ui://odd/page"})
@@ -64,11 +61,11 @@ async def test_a_view_that_is_no_view_is_said(host: Host) -> None:
         "https://router.lan",
     ],
 )
-def test_a_source_on_this_machine_is_refused(source: str) -> None:
+def test_a_source_on_this_machine_is_refused(source):
     assert not allowed_source(source)
 
 
-async def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch):
     places = {"mine.example": "127.0.0.1", "far.example": "93.184.216.34", "127.0.0.1.any.example": "127.0.0.1"}
 
     async def getaddrinfo(self: object, host: str, port: object, **options: object) -> list[Any]:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from tests.support.dash_server import HTML
 
-if TYPE_CHECKING:
-    import pytest
 
-    from mcp_magic._host import Host
-
-
-async def test_a_result_mentions_its_view_and_what_to_install(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_result_mentions_its_view_and_what_to_install(host, monkeypatch):
     result = await host.call("dash:sales")
     assert "dash:sales has a view: `%mcp view` opens it" in str(result)
     assert HTML[:40] not in str(result._repr_mimebundle_())

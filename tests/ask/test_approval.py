@@ -29,17 +29,17 @@ def request(**arguments: Any) -> Request:
         ({"token": "abc"}, "fs:write(token=***)"),
     ],
 )
-def test_a_call_is_one_line(arguments: dict[str, Any], line: str) -> None:
+def test_a_call_is_one_line(arguments, line):
     assert call_text(request(**arguments), arguments) == line
 
 
-def test_a_line_stays_short_however_much_is_in_it() -> None:
+def test_a_line_stays_short_however_much_is_in_it():
     many = {f"name{number}" * 20: "x" * 10_000 for number in range(100)}
     assert len(call_text(request(**many), many)) < 300
     assert len(outcome_of(request(**many), Reply("deny", extra={"reason": "y" * 10_000}), 1.0).plain) < 700
 
 
-def test_values_are_shown_written_out_and_cut() -> None:
+def test_values_are_shown_written_out_and_cut():
     evil = request(text="\x1b[2Jx\u202ey")
     for shown in (approval_part(evil, evil.arguments).plain, approval_part(evil, evil.arguments).html):
         assert not {"\x1b", "\u202e"} & {*shown}
@@ -49,7 +49,7 @@ def test_values_are_shown_written_out_and_cut() -> None:
     assert len(approval_part(long, long.arguments).html) < 10_000
 
 
-def test_what_was_changed_is_said_in_words() -> None:
+def test_what_was_changed_is_said_in_words():
     asked = request(a=1, b=2, c=True)
     shown = approval_part(asked, {"a": 1, "b": 5, "c": 1, "d": 0}).plain
     assert "  a = 1\n" in shown
@@ -59,7 +59,7 @@ def test_what_was_changed_is_said_in_words() -> None:
     assert "  b = 2   ✎ left out" in approval_part(asked, {"a": 1, "c": True}).plain
 
 
-async def test_the_reason_of_a_denied_plan_is_asked_for() -> None:
+async def test_the_reason_of_a_denied_plan_is_asked_for():
     calls = [PlannedRequest(request(path=path)) for path in "ab"]
     lines = iter(["d", "too far"])
     reply = await InputAsker(lambda prompt: next(lines), lambda text: None).ask(plan_question(calls))

@@ -36,8 +36,6 @@ from tests.support.waiting import until
 from tests.support.widgets import widgets
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
@@ -49,7 +47,7 @@ async def connect_trip(host: Host, elicitor: Any) -> Connection:
     return await host.connect(trip_server(), name="trip")
 
 
-async def test_answer_reaches_the_tool_unless_it_cannot_be_sent(host: Host) -> None:
+async def test_answer_reaches_the_tool_unless_it_cannot_be_sent(host):
     answers = {
         "accept Oslo 2": Answer.accept({"city": "Oslo", "days": 2}),
         "accept Oslo 3": OSLO,
@@ -77,7 +75,7 @@ async def test_answer_reaches_the_tool_unless_it_cannot_be_sent(host: Host) -> N
     assert "decline: you cannot be asked: host.elicitor is None" in logged(connection)
 
 
-async def test_session_announces_only_what_somebody_answers(host: Host) -> None:
+async def test_session_announces_only_what_somebody_answers(host):
     seen: list[Any] = []
     server = MCPServer("capabilities", log_level="ERROR")
 
@@ -96,7 +94,7 @@ async def test_session_announces_only_what_somebody_answers(host: Host) -> None:
     assert seen[1].url is not None
 
 
-async def test_values_that_do_not_fit_are_asked_for_thrice(host: Host) -> None:
+async def test_values_that_do_not_fit_are_asked_for_thrice(host):
     scripted = Scripted(*[Answer.accept({"city": "O", "days": "many"})] * 4)
     connection = await connect_trip(host, scripted)
     assert (await connection.call("plan")).text == "decline"
@@ -106,7 +104,7 @@ async def test_values_that_do_not_fit_are_asked_for_thrice(host: Host) -> None:
     assert "'many'" in logged(connection)
 
 
-async def test_elicitor_that_fails_declines_and_an_absent_one_cancels(host: Host) -> None:
+async def test_elicitor_that_fails_declines_and_an_absent_one_cancels(host):
     async def broken(asked: Elicitation) -> Answer:
         raise LookupError(asked.message)
 
@@ -122,7 +120,7 @@ async def test_elicitor_that_fails_declines_and_an_absent_one_cancels(host: Host
     assert "cancel: you did not answer within 0.05 s" in logged(connection)
 
 
-async def test_two_questions_at_once_are_asked_one_by_one(host: Host) -> None:
+async def test_two_questions_at_once_are_asked_one_by_one(host):
     asked: list[str] = []
     waiting = 0
 
@@ -144,7 +142,7 @@ async def test_two_questions_at_once_are_asked_one_by_one(host: Host) -> None:
 # The clock of a call
 
 
-async def test_time_out_stands_still_while_a_person_is_asked(host: Host) -> None:
+async def test_time_out_stands_still_while_a_person_is_asked(host):
     async def slow(asked: Elicitation) -> Answer:
         await asyncio.sleep(0.8)  # longer than the call may take
         return OSLO
@@ -157,7 +155,7 @@ async def test_time_out_stands_still_while_a_person_is_asked(host: Host) -> None
     assert connection.state == "open"
 
 
-async def test_person_asked_stops_the_clock_of_its_call() -> None:
+async def test_person_asked_stops_the_clock_of_its_call():
     async def logs_in() -> str:
         with person_asked():
             await asyncio.sleep(0.5)
@@ -168,7 +166,7 @@ async def test_person_asked_stops_the_clock_of_its_call() -> None:
         pass
 
 
-async def test_time_of_a_question_is_not_the_servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_of_a_question_is_not_the_servers(host, monkeypatch):
     monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.15)
     shown: list[Report] = []
     host.reports.reporter = shown.append  # type: ignore[assignment]
@@ -191,7 +189,7 @@ async def test_time_of_a_question_is_not_the_servers(host: Host, monkeypatch: py
     await asyncio.wait({calling})
 
 
-async def test_cancelled_call_takes_its_question_with_it(host: Host) -> None:
+async def test_cancelled_call_takes_its_question_with_it(host):
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(asked: Elicitation) -> Answer:
@@ -229,7 +227,7 @@ def refusing_server(*data: Any) -> MCPServer:
     return server
 
 
-async def test_call_is_repeated_after_page_visits_else_fails(host: Host) -> None:
+async def test_call_is_repeated_after_page_visits_else_fails(host):
     urls = ["https://example.org/1", "https://example.org/2"]
     pages = [{"mode": "url", "message": "Pay there", "url": url, "elicitationId": url} for url in urls]
     scripted = host.elicitation.elicitor = Scripted(Answer.accept(), Answer.accept(), Answer.accept(), Answer.decline())
@@ -241,7 +239,7 @@ async def test_call_is_repeated_after_page_visits_else_fails(host: Host) -> None
         await connection.call("pay")
 
 
-async def test_error_that_names_no_page_stays_an_error(host: Host) -> None:
+async def test_error_that_names_no_page_stays_an_error(host):
     scripted = host.elicitation.elicitor = Scripted()
     data: list[Any] = [None, {}, {"elicitations": []}, {"elicitations": [{"url": 7}]}, "text"]
     connection = await host.connect(refusing_server(*data), name="broken")
@@ -253,7 +251,7 @@ async def test_error_that_names_no_page_stays_an_error(host: Host) -> None:
 
 
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_page_is_asked_for_with_its_whole_address(host: Host, action: Any) -> None:
+async def test_page_is_asked_for_with_its_whole_address(host, action):
     scripted = host.elicitation.elicitor = Scripted(Answer(action, {"never": "sent"}))
     connection = await host.connect(url_server("https://pay.example.org/x?id=1"), name="pay")
     assert (await connection.call("pay")).text == action
@@ -281,7 +279,7 @@ NEVER_SHOWN = {
 
 
 @pytest.mark.parametrize("url", NEVER_SHOWN, ids=lambda url: url[:30])
-async def test_page_whose_address_deceives_is_not_shown(host: Host, url: str) -> None:
+async def test_page_whose_address_deceives_is_not_shown(host, url):
     scripted = host.elicitation.elicitor = Scripted()
     connection = await host.connect(url_server(url), name="pay")
     assert (await connection.call("pay")).text == "decline"
@@ -302,7 +300,7 @@ SHOWN_AS = {
 
 
 @pytest.mark.parametrize("url", SHOWN_AS)
-def test_page_is_shown_with_the_host_that_it_leads_to(url: str) -> None:
+def test_page_is_shown_with_the_host_that_it_leads_to(url):
     part = question_part(Elicitation("pay", "Log in to GitHub", "url", url=url))
     for shown in (part.html, part.plain):
         assert "\u202e" not in shown.replace(f'href="{url}"', "")
@@ -351,7 +349,7 @@ def asking_server(properties: dict[str, Any], message: str = "Who are you?") -> 
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])
-async def test_form_secrets_are_warned_of_and_not_recorded(host: Host, tmp_path: Path, protocol: str) -> None:
+async def test_form_secrets_are_warned_of_and_not_recorded(host, tmp_path, protocol):
     scripted = host.elicitation.elicitor = Scripted(Answer.accept(ENTERED))
     with deck.holding(tmp_path / "cassette.jsonl", "record"):
         connection = await host.connect(asking_server(SECRETS), name="asker", protocol=protocol)
@@ -380,7 +378,7 @@ async def test_form_secrets_are_warned_of_and_not_recorded(host: Host, tmp_path:
     ],
     ids=["code", "PIN", "token", "city", "tokens", "tab"],
 )
-async def test_words_tell_whether_a_form_asks_for_a_secret(host: Host, message: str, field: Any, secret: bool) -> None:
+async def test_words_tell_whether_a_form_asks_for_a_secret(host, message, field, secret):
     scripted = host.elicitation.elicitor = Scripted(Answer.decline())
     connection = await host.connect(asking_server({"it": field}, message), name="asker", protocol="handshake")
     with pytest.raises(ToolError):
@@ -390,14 +388,14 @@ async def test_words_tell_whether_a_form_asks_for_a_secret(host: Host, message: 
 
 
 @pytest.mark.parametrize("word", ["a", "pass ", "api key ", "card-", "(?<", "\u202e"])
-def test_long_message_is_searched_for_secrets_quickly(word: str) -> None:
+def test_long_message_is_searched_for_secrets_quickly(word):
     started = time.thread_time()
     properties = {str(number): {"type": "string", "description": word * 1000} for number in range(50)}
     secrets_marked({"properties": properties}, word * 100_000)
     assert time.thread_time() - started < 3
 
 
-def test_panel_masks_a_field_that_asks_for_a_secret() -> None:
+def test_panel_masks_a_field_that_asks_for_a_secret():
     asked = secrets_marked({"type": "object", "properties": {"value": {"type": "string", "title": "Your PIN"}}}, "")
     form = Form(asked)
     assert form.draft == {}

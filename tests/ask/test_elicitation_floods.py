@@ -48,7 +48,7 @@ class Person:
 
 
 @pytest.mark.parametrize(("tool", "done"), [("ask", "decline"), ("sample", "replied")])
-async def test_questions_come_one_at_a_time_up_to_a_limit(host: Host, tool: str, done: str) -> None:
+async def test_questions_come_one_at_a_time_up_to_a_limit(host, tool, done):
     person = Person(host)
     flood = await host.connect(FLOOD, name="flood")
     result = await flood.call_tool(tool, {"count": 300}, timeout=60)
@@ -60,7 +60,7 @@ async def test_questions_come_one_at_a_time_up_to_a_limit(host: Host, tool: str,
     assert json.loads(result.text) == {done: 15}, "each call has questions of its own"
 
 
-async def test_questions_of_a_finished_call_are_not_asked_later(host: Host) -> None:
+async def test_questions_of_a_finished_call_are_not_asked_later(host):
     asked: list[str] = []
     first = asyncio.Event()
 
@@ -81,7 +81,7 @@ async def test_questions_of_a_finished_call_are_not_asked_later(host: Host) -> N
     assert len(asked) == 1
 
 
-async def test_a_page_whose_address_is_too_long_is_declined(host: Host) -> None:
+async def test_a_page_whose_address_is_too_long_is_declined(host):
     person = Person(host)
     flood = await host.connect(FLOOD, name="flood")
     params = ElicitRequestURLParams(message="Go", url=f"https://a.example/{'x' * 100_000}")

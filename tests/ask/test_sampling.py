@@ -36,8 +36,6 @@ from tests.support.hosts import logged
 from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
@@ -128,7 +126,7 @@ async def asking(host: Host, model: Any, person: Any, *requests: dict[str, Any])
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
-async def test_approved_reply_reaches_the_tool(host: Host, era: str, request: pytest.FixtureRequest) -> None:
+async def test_approved_reply_reaches_the_tool(host, era, request):
     if era < "2026":
         request.getfixturevalue("handshake")
     model, person = Model("Cats are lazy."), Person(YES)
@@ -144,7 +142,7 @@ async def test_approved_reply_reaches_the_tool(host: Host, era: str, request: py
     assert (record.asker, record.tool, record.decision, record.by) == ("server writer", "sampling", "approve", "person")
 
 
-async def test_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
+async def test_refusal_ends_the_call_and_not_the_session(host):
     model = Model("never", "later")
     connection = await writer(host, model, Person(Review.deny("too long"), YES))
     error = await refused(connection)
@@ -157,7 +155,7 @@ async def test_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_tools_go_to_the_model_and_their_results_come_back(host: Host) -> None:
+async def test_tools_go_to_the_model_and_their_results_come_back(host):
     use = ToolUseContent(name="add", id="c1", input={"a": 3, "b": 4})
     other = ToolUseContent(name="add", id="c2", input={"a": 1, "b": 1})
     model = Model(Sampled((TextContent(text="Let me see."), use, other), "tiny", "toolUse"), "It is 7.")
@@ -169,7 +167,7 @@ async def test_tools_go_to_the_model_and_their_results_come_back(host: Host) -> 
     assert [(block.tool_use_id, block.content[0].text) for block in results] == [("c1", "7"), ("c2", "2")]
 
 
-async def test_model_is_asked_what_the_person_made_of_the_request(host: Host) -> None:
+async def test_model_is_asked_what_the_person_made_of_the_request(host):
     model = Model("Woof.")
     connection = await writer(host, model, Person(messages=(said("Dogs bark."),), system_prompt=""))
     assert (await connection.call("summarise")).text == "tiny endTurn: Woof."
@@ -181,7 +179,7 @@ async def test_model_is_asked_what_the_person_made_of_the_request(host: Host) ->
     assert len(model.asked) == 1
 
 
-async def test_reply_is_shown_first_where_the_person_wants_that(host: Host) -> None:
+async def test_reply_is_shown_first_where_the_person_wants_that(host):
     show, mine = Review.approve(show_reply=True), Review.approve(reply=Sampled.of("Mine.", "tiny"))
     person = Person(show, mine, show, Review.deny("it says too much"))
     connection = await writer(host, Model("Theirs.", "Secret."), person)
@@ -193,7 +191,7 @@ async def test_reply_is_shown_first_where_the_person_wants_that(host: Host) -> N
     assert "Secret" not in logged(connection)
 
 
-async def test_questions_come_one_by_one_and_models_run_at_once(host: Host) -> None:
+async def test_questions_come_one_by_one_and_models_run_at_once(host):
     both = asyncio.Event()
     asked_now = models_now = 0
 
@@ -219,7 +217,7 @@ async def test_questions_come_one_by_one_and_models_run_at_once(host: Host) -> N
     assert (await connection.call_tool("ask", {}, timeout=60)).text == ["echo endTurn: one", "echo endTurn: two"]
 
 
-async def test_cancelled_call_takes_its_question_with_it(host: Host) -> None:
+async def test_cancelled_call_takes_its_question_with_it(host):
     away = Away()
     connection = await writer(host, Model(), away)
     call = asyncio.create_task(connection.call("summarise"))
@@ -233,7 +231,7 @@ async def test_cancelled_call_takes_its_question_with_it(host: Host) -> None:
 # What decides without the person
 
 
-async def test_auto_answers_unasked_notes_it_and_has_a_limit(host: Host) -> None:
+async def test_auto_answers_unasked_notes_it_and_has_a_limit(host):
     model, person = Model("Cats.", "two"), Person()
     host.sampling.per_minute = 2
     connection = await writer(host, model, person, sampling="auto")
@@ -256,7 +254,7 @@ async def test_auto_answers_unasked_notes_it_and_has_a_limit(host: Host) -> None
     ],
     ids=["ask", "auto", "off", "no model"],
 )
-async def test_session_announces_what_it_will_answer(host: Host, mode: str, model: Any, announced: str) -> None:
+async def test_session_announces_what_it_will_answer(host, mode, model, announced):
     connection = await writer(host, model, Person(), sampling=mode)
     assert (await connection.call("looked")).text == announced
 
@@ -273,9 +271,7 @@ async def test_session_announces_what_it_will_answer(host: Host, mode: str, mode
     ],
     ids=["deny one", "deny all", "ask", "allow all", "allow one", "policy"],
 )
-async def test_rules_ask_and_deny_but_never_allow(
-    host: Host, rules: list[Rule], mode: str, policy: str, asked: int, words: str
-) -> None:
+async def test_rules_ask_and_deny_but_never_allow(host, rules, mode, policy, asked, words):
     person = Person(Review.deny())
     host.consent.policy = policy
     connection = await writer(host, Model(), person, sampling=mode)
@@ -289,7 +285,7 @@ async def test_rules_ask_and_deny_but_never_allow(
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_server_learns_that_it_was_refused_and_not_why(host: Host) -> None:
+async def test_server_learns_that_it_was_refused_and_not_why(host):
     model = Model(ModelError("the proxy at 10.0.0.7 is down"))
     connection = await writer(host, model, Person(Review.deny("a private reason"), YES))
     assert (await connection.call("refused")).text == "-1 User rejected sampling request"
@@ -324,7 +320,7 @@ async def careless(asked: SamplingRequest) -> Any:
     ],
     ids=["nobody", "away", "hangs", "careless"],
 )
-async def test_without_an_answer_the_call_says_why(host: Host, model: Any, person: Any, code: int, words: str) -> None:
+async def test_without_an_answer_the_call_says_why(host, model, person, code, words):
     host.sampling.timeout = 0.05
     connection = await writer(host, model, person)
     error = await refused(connection)
@@ -332,7 +328,7 @@ async def test_without_an_answer_the_call_says_why(host: Host, model: Any, perso
     assert error.code == code
 
 
-async def test_time_out_stands_still_while_a_model_answers(host: Host) -> None:
+async def test_time_out_stands_still_while_a_model_answers(host):
     async def slow(asked: SamplingRequest) -> Sampled:
         await asyncio.sleep(0.8)  # longer than the call may take
         return Sampled.of("At last.", "slow")
@@ -350,7 +346,7 @@ async def test_time_out_stands_still_while_a_model_answers(host: Host) -> None:
     ],
     ids=["key", "weights", "time-out"],
 )
-async def test_model_that_fails_is_an_error_of_the_call(host: Host, failure: Exception, words: str) -> None:
+async def test_model_that_fails_is_an_error_of_the_call(host, failure, words):
     connection = await writer(host, Model(failure, "later"), Person(YES, YES))
     error = await refused(connection)
     assert "Sampling failed: no model could answer" in str(error)
@@ -360,7 +356,7 @@ async def test_model_that_fails_is_an_error_of_the_call(host: Host, failure: Exc
     assert (await connection.call("summarise")).text == "tiny endTurn: later"
 
 
-async def test_reply_that_cannot_be_sent_or_recorded_is_not_sent(host: Host, tmp_path: Path) -> None:
+async def test_reply_that_cannot_be_sent_or_recorded_is_not_sent(host, tmp_path):
     model = Model("Cats are \ud83d.", "Cats are lazy.")
     connection = await writer(host, model, Person(YES, YES, YES))
     with pytest.raises(MCPMagicError, match="writer:summarise"):
@@ -386,7 +382,7 @@ sampling_servers.sampling_server().run()
 """
 
 
-async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_path: Path) -> None:
+async def test_no_text_and_no_secret_gets_into_log_and_audit(host, tmp_path):
     server = tmp_path / "server.py"
     server.write_text(LEAK)
     host.consent.audit.file = tmp_path / "audit.jsonl"
@@ -439,7 +435,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("problem", NONSENSE)
-async def test_nonsense_is_an_error_and_nobody_is_asked(host: Host, problem: str) -> None:
+async def test_nonsense_is_an_error_and_nobody_is_asked(host, problem):
     person = Person()
     connection = await asking(host, Model(), person, NONSENSE[problem])
     error = await refused(connection, "ask")
@@ -448,7 +444,7 @@ async def test_nonsense_is_an_error_and_nobody_is_asked(host: Host, problem: str
     assert (person.requests, connection.state) == ([], "open")
 
 
-async def test_tools_for_apps_and_unannounced_ones_are_not_given(host: Host) -> None:
+async def test_tools_for_apps_and_unannounced_ones_are_not_given(host):
     model = Model("7")
     app = ADD.model_copy(update={"name": "resize", "meta": {"ui": {"visibility": ["app"]}}})
     connection = await asking(host, model, Person(YES), {"tools": [ADD, app]})
@@ -462,7 +458,7 @@ async def test_tools_for_apps_and_unannounced_ones_are_not_given(host: Host) -> 
 # Texts that the person edits
 
 
-def test_emptied_text_of_a_request_is_left_out() -> None:
+def test_emptied_text_of_a_request_is_left_out():
     image = ImageContent(data="aGk=", mime_type="image/png")
     asked = SamplingRequest("s", (HELLO, message("user", TextContent(text="Look"), image)), 10, "Be brief.")
     texts = [text.text for text in request_texts(asked)]
@@ -475,7 +471,7 @@ def test_emptied_text_of_a_request_is_left_out() -> None:
         with_request_texts(replace(asked, messages=(HELLO,)), ["Be brief.", ""])
 
 
-def test_arguments_in_a_reply_are_edited_as_json_and_checked() -> None:
+def test_arguments_in_a_reply_are_edited_as_json_and_checked():
     reply = Sampled((TextContent(text="Let me see."), use()), "tiny", "toolUse")
     assert [text.label for text in reply_texts(reply)] == ["reply", "arguments of add, JSON"]
     changed = with_reply_texts(reply, ["", '{"a": 1, "b": 2}'], [ADD])

@@ -26,8 +26,6 @@ from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp_magic._host import Host
 
 PUBLIC = "notes.example"
@@ -94,7 +92,7 @@ class Leading:
 
 
 @pytest.fixture
-async def trap() -> AsyncIterator[int]:
+async def trap():
     """The port of a service of this machine that nobody must ask."""
     asked: list[str] = []
 
@@ -108,7 +106,7 @@ async def trap() -> AsyncIterator[int]:
 
 
 @pytest.fixture
-async def leading() -> AsyncIterator[Leading]:
+async def leading():
     server = Leading()
     async with serving(server) as url:
         server.port = urlsplit(url).port or 0
@@ -127,7 +125,7 @@ async def attempt(host: Host, leading: Leading, **options: Any) -> str:
     return str(caught.value)
 
 
-async def test_internet_server_leads_to_no_metadata_of_this_machine(host: Host, trap: int, leading: Leading) -> None:
+async def test_internet_server_leads_to_no_metadata_of_this_machine(host, trap, leading):
     logging_in(host)
     names = ["127.0.0.1", "localhost", "0.0.0.0", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "x.localhost"]
     with suppress(OSError):  # where it has an address
@@ -148,7 +146,7 @@ async def test_internet_server_leads_to_no_metadata_of_this_machine(host: Host, 
     assert leading.posted == []
 
 
-async def test_local_endpoints_are_refused_without_any_question(host: Host, trap: int, leading: Leading) -> None:
+async def test_local_endpoints_are_refused_without_any_question(host, trap, leading):
     person = logging_in(host)
     asked: list[str] = []
 
@@ -165,9 +163,7 @@ async def test_local_endpoints_are_refused_without_any_question(host: Host, trap
     assert leading.posted == asked == person.shown == []
 
 
-async def test_name_that_resolves_elsewhere_later_is_not_contacted(
-    host: Host, trap: int, leading: Leading, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_name_that_resolves_elsewhere_later_is_not_contacted(host, trap, leading, monkeypatch):
     looked: list[str] = []
     loop = asyncio.get_running_loop()
     real = loop.getaddrinfo
@@ -185,7 +181,7 @@ async def test_name_that_resolves_elsewhere_later_is_not_contacted(
     assert len(looked) == 2
 
 
-async def test_a_local_issuer_that_the_person_named_is_asked(host: Host, leading: Leading) -> None:
+async def test_a_local_issuer_that_the_person_named_is_asked(host, leading):
     client = {"grant": "client_credentials", "client_id": "nightly", "client_secret": "sesame-4711"}
     async with protected_server() as protected:
         leading.authority = issuer = protected.authority.url
@@ -199,13 +195,13 @@ async def test_a_local_issuer_that_the_person_named_is_asked(host: Host, leading
         assert "code" in protected.authority.asked("token")[1]
 
 
-async def test_the_doctor_does_not_follow_it_either(trap: int) -> None:
+async def test_the_doctor_does_not_follow_it_either(trap):
     patient = HttpProbe(HttpSpec(url=f"https://{PUBLIC}/mcp"), 5.0, None)
     reply = await patient.document(f"http://127.0.0.1:{trap}/x")
     assert "an address of this machine or its network" in reply.failure
 
 
-async def test_logging_out_does_not_send_the_tokens_there(host: Host, trap: int) -> None:
+async def test_logging_out_does_not_send_the_tokens_there(host, trap):
     spec = HttpSpec(url=f"https://{PUBLIC}/mcp")
     host.logins.where = "memory"
     kept = KeptTokens(host.logins.store(), spec.url, spec.auth, lambda secrets: None)

@@ -18,9 +18,6 @@ from tests.support.protected_server import logged_in, protected_server
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
     from mcp_magic.inflight import Report
 
@@ -33,7 +30,7 @@ def callbacks() -> list[str]:
 
 @pytest.mark.lowest
 @pytest.mark.parametrize("kind", ["modern", "handshake", "sse"])
-async def test_a_server_that_wants_a_log_in_gets_one(host: Host, kind: str) -> None:
+async def test_a_server_that_wants_a_log_in_gets_one(host, kind):
     async with logged_in(host, kind=kind) as (protected, connection, person):
         assert (await connection.call("whoami")).text == USUAL
     login, authority = person.shown[0], protected.authority
@@ -46,7 +43,7 @@ async def test_a_server_that_wants_a_log_in_gets_one(host: Host, kind: str) -> N
     assert 401 not in {entry.status for entry in requests}, "what was refused first has its answer"
 
 
-async def test_empty_members_of_metadata_count_as_absent(host: Host) -> None:
+async def test_empty_members_of_metadata_count_as_absent(host):
     odd = {"service_documentation": "", "op_policy_uri": "", "scopes_supported": "read offline_access"}
     async with logged_in(host, Behaviour(endpoints=odd)) as (_, connection, _):
         assert (await connection.call("whoami")).text == USUAL
@@ -72,7 +69,7 @@ def _no_challenge(protected: Any) -> None:
 
 
 @pytest.mark.parametrize("prepare", [_page_with_query, _issuer_with_slash, _no_challenge])
-async def test_a_log_in_copes_with_an_unusual_server(host: Host, prepare: Callable[[Any], None]) -> None:
+async def test_a_log_in_copes_with_an_unusual_server(host, prepare):
     person = logging_in(host)
     async with protected_server() as protected:
         prepare(protected)
@@ -83,7 +80,7 @@ async def test_a_log_in_copes_with_an_unusual_server(host: Host, prepare: Callab
     assert protected.authority.asked("authorize")[0].get("tenant") == ("7" if prepare is _page_with_query else None)
 
 
-async def test_issuer_with_a_path_keeps_its_slash(host: Host) -> None:
+async def test_issuer_with_a_path_keeps_its_slash(host):
     logging_in(host)
     async with protected_server() as protected:
         protected.authority.behaves.metadata_issuer = f"{protected.authority.url}/tenant"
@@ -91,7 +88,7 @@ async def test_issuer_with_a_path_keeps_its_slash(host: Host) -> None:
             await host.connect(protected.url, name="notes")
 
 
-async def test_log_in_pauses_time_outs_of_handshake_and_call(host: Host) -> None:
+async def test_log_in_pauses_time_outs_of_handshake_and_call(host):
     loop = asyncio.get_running_loop()
     shown: list[Report] = []
     host.reports.reporter = shown.append  # type: ignore[assignment]
@@ -112,7 +109,7 @@ async def test_log_in_pauses_time_outs_of_handshake_and_call(host: Host) -> None
 # More scopes
 
 
-async def test_scopes_are_those_that_the_person_and_the_tool_name(host: Host) -> None:
+async def test_scopes_are_those_that_the_person_and_the_tool_name(host):
     async with logged_in(host, auth={"scopes": ["read", "write"]}) as (_, connection, person):
         assert (await connection.call("erase", name="diary")).text == "diary is gone"
         assert (await connection.call("whoami")).text == "client-1: read write offline_access admin"
@@ -121,7 +118,7 @@ async def test_scopes_are_those_that_the_person_and_the_tool_name(host: Host) ->
     assert set(second) == {*first, "admin"}
 
 
-async def test_scopes_not_given_are_an_error_and_asked_for_once(host: Host) -> None:
+async def test_scopes_not_given_are_an_error_and_asked_for_once(host):
     async with logged_in(host, Behaviour(gives=["read"])) as (protected, connection, person):
         at = protected.authority.url.partition("//")[2]
         for _ in range(3):
@@ -139,7 +136,7 @@ async def test_scopes_not_given_are_an_error_and_asked_for_once(host: Host) -> N
 # Other kinds of clients
 
 
-async def test_a_client_that_was_registered_by_hand(host: Host) -> None:
+async def test_a_client_that_was_registered_by_hand(host):
     logging_in(host)
     port = free_port()
     async with protected_server(Behaviour(registers=False, methods=["client_secret_post"])) as protected:
@@ -153,7 +150,7 @@ async def test_a_client_that_was_registered_by_hand(host: Host) -> None:
     assert protected.authority.asked("token")[0]["client_secret"] == "sesame-1234"
 
 
-async def test_a_client_that_a_document_describes_is_not_asked_about(host: Host) -> None:
+async def test_a_client_that_a_document_describes_is_not_asked_about(host):
     async def confirm(text: str) -> bool:
         raise AssertionError(text)
 
@@ -169,7 +166,7 @@ async def test_a_client_that_a_document_describes_is_not_asked_about(host: Host)
 ROBOT = {"grant": "client_credentials", "client_id": "robot"}
 
 
-async def test_client_credentials_take_no_person_and_go_to_the_issuer(host: Host) -> None:
+async def test_client_credentials_take_no_person_and_go_to_the_issuer(host):
     host.logins.where = "memory"
     secret = {"client_secret": "pass%word:1"}
     for method in ("client_secret_basic", "client_secret_post"):
@@ -197,7 +194,7 @@ async def test_client_credentials_take_no_person_and_go_to_the_issuer(host: Host
 
 
 @pytest.mark.parametrize("nonce", ["yes", "nonce"])
-async def test_tokens_can_be_bound_to_a_key(host: Host, nonce: str) -> None:
+async def test_tokens_can_be_bound_to_a_key(host, nonce):
     async with logged_in(host, Behaviour(dpop=nonce)) as (protected, connection, _):
         assert [(await connection.call("whoami")).text for _ in range(2)] == [USUAL] * 2
     assert all(token.key for token in protected.authority.tokens.values())
@@ -206,7 +203,7 @@ async def test_tokens_can_be_bound_to_a_key(host: Host, nonce: str) -> None:
 # Where there is nothing to log in to, or nobody to do it
 
 
-async def test_log_in_without_person_registers_nothing_and_says_where(host: Host) -> None:
+async def test_log_in_without_person_registers_nothing_and_says_where(host):
     host.logins.where = "memory"
     async with protected_server() as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
@@ -239,7 +236,7 @@ async def test_log_in_without_person_registers_nothing_and_says_where(host: Host
         assert protected.authority.asked("register") == person.shown == []
 
 
-async def test_oauth_registration_asks_the_person_first(host: Host) -> None:
+async def test_oauth_registration_asks_the_person_first(host):
     asked: list[tuple[str, int]] = []
 
     async def confirm(text: str) -> bool:
@@ -268,7 +265,7 @@ async def test_oauth_registration_asks_the_person_first(host: Host) -> None:
 # Calls that wait for a log-in
 
 
-async def test_one_log_in_or_refusal_serves_all_calls_that_wait_for_it(host: Host) -> None:
+async def test_one_log_in_or_refusal_serves_all_calls_that_wait_for_it(host):
     asked = []
 
     async def refusing(login: LogIn) -> None:
@@ -305,7 +302,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize("kind", ["modern", "handshake", "sse"])
-async def test_the_end_of_a_request_is_the_end_of_its_log_in(host: Host, kind: str) -> None:
+async def test_the_end_of_a_request_is_the_end_of_its_log_in(host, kind):
     async with logged_in(host, kind=kind) as (protected, connection, person):
         calls, lists = lambda: connection.call("whoami"), lambda: connection.listing("tools", refresh=True)
         for asks in (lists,) if kind == "sse" else (calls, lists):

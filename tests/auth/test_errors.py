@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +11,6 @@ from tests.support.authorization_server import Behaviour
 from tests.support.persons import logging_in
 from tests.support.processes import free_port
 from tests.support.protected_server import logged_in, protected_server
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 AT = r"127\.0\.0\.1:\d+"
 
@@ -104,7 +100,7 @@ WRONG: dict[str, tuple[Behaviour, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_what_went_wrong_is_said_and_whose_fault_it_is(host: Host, name: str) -> None:
+async def test_what_went_wrong_is_said_and_whose_fault_it_is(host, name):
     behaves, says = WRONG[name]
     person = logging_in(host)
     async with protected_server(behaves) as protected:
@@ -116,7 +112,7 @@ async def test_what_went_wrong_is_said_and_whose_fault_it_is(host: Host, name: s
     assert not len(host)
 
 
-async def test_a_server_that_claims_to_be_another_gets_no_token(host: Host) -> None:
+async def test_a_server_that_claims_to_be_another_gets_no_token(host):
     person = logging_in(host)
     async with protected_server(resource="https://bank.example/mcp") as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
@@ -125,7 +121,7 @@ async def test_a_server_that_claims_to_be_another_gets_no_token(host: Host) -> N
     assert not person.shown
 
 
-async def test_server_without_metadata_fails_with_401_and_no_log_in(host: Host) -> None:
+async def test_server_without_metadata_fails_with_401_and_no_log_in(host):
     person = logging_in(host)
     async with protected_server(Behaviour(has_metadata=False)) as protected:
         protected.status = 401
@@ -134,7 +130,7 @@ async def test_server_without_metadata_fails_with_401_and_no_log_in(host: Host) 
     assert (caught.value.status, person.shown) == (401, [])
 
 
-async def test_renewed_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:
+async def test_renewed_token_lifetime_beyond_the_clock_is_refused(host):
     async with logged_in(host) as (protected, connection, _):
         protected.authority.tokens.clear()
         protected.authority.behaves.expires_in = 10**400
@@ -144,7 +140,7 @@ async def test_renewed_token_lifetime_beyond_the_clock_is_refused(host: Host) ->
         assert (await connection.call("whoami")).text.startswith("client-1")
 
 
-async def test_refused_log_in_explains_only_its_own_call(host: Host) -> None:
+async def test_refused_log_in_explains_only_its_own_call(host):
     async with logged_in(host) as (protected, connection, _):
         protected.authority.behaves.error = "access_denied"
         with pytest.raises(errors.AuthorizationError, match="did not give access"):

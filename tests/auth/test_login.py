@@ -16,7 +16,6 @@ from tests.support.persons import Person, logging_in
 from tests.support.protected_server import logged_in, protected_server
 
 if TYPE_CHECKING:
-    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
 
 
@@ -24,7 +23,7 @@ def callbacks() -> list[str]:
     return [thread.name for thread in threading.enumerate() if "callback" in thread.name]
 
 
-async def test_the_callback_is_gone_after_the_log_in(host: Host) -> None:
+async def test_the_callback_is_gone_after_the_log_in(host):
     async with logged_in(host) as (_, _, person):
         port = int(person.shown[0].redirect_uri.rpartition(":")[2].partition("/")[0])
         with pytest.raises(ConnectionRefusedError):
@@ -32,12 +31,12 @@ async def test_the_callback_is_gone_after_the_log_in(host: Host) -> None:
     assert not callbacks()
 
 
-async def test_a_pasted_address_does_as_well(host: Host) -> None:
+async def test_a_pasted_address_does_as_well(host):
     async with logged_in(host, person=Person(elsewhere=True)) as (_, connection, _):
         assert (await connection.call("whoami")).text == "client-1: read offline_access"
 
 
-async def test_only_the_answer_to_this_log_in_is_believed(host: Host) -> None:
+async def test_only_the_answer_to_this_log_in_is_believed(host):
     seen: list[Any] = []
 
     async def wary(login: LogIn) -> None:
@@ -77,7 +76,7 @@ async def test_only_the_answer_to_this_log_in_is_believed(host: Host) -> None:
         ),
     ],
 )
-async def test_answers_from_elsewhere_end_no_log_in_and_stay_hidden(host: Host, behaves: Behaviour, page: str) -> None:
+async def test_answers_from_elsewhere_end_no_log_in_and_stay_hidden(host, behaves, page):
     person = logging_in(host)
     host.logins.seconds = 1.0
     async with protected_server(behaves) as protected:
@@ -88,7 +87,7 @@ async def test_answers_from_elsewhere_end_no_log_in_and_stay_hidden(host: Host, 
     assert "the person said" not in str(caught.value) + person.pages[0][1]
 
 
-async def test_cancel_or_time_ends_a_log_in(host: Host) -> None:
+async def test_cancel_or_time_ends_a_log_in(host):
     async def waiting(login: LogIn) -> None:
         await login.answered()
 
@@ -106,7 +105,7 @@ async def test_cancel_or_time_ends_a_log_in(host: Host) -> None:
     assert "within 0.2 s. Try again; MCPMagics.login_timeout gives more time." in str(caught.value)
 
 
-async def test_interrupt_leaves_nothing_behind(host: Host) -> None:
+async def test_interrupt_leaves_nothing_behind(host):
     shown = asyncio.Event()
 
     async def announcing(login: LogIn) -> None:
@@ -124,7 +123,7 @@ async def test_interrupt_leaves_nothing_behind(host: Host) -> None:
     assert not callbacks()
 
 
-async def test_a_port_that_is_taken_is_said_so(host: Host) -> None:
+async def test_a_port_that_is_taken_is_said_so(host):
     logging_in(host)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

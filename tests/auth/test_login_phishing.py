@@ -16,7 +16,6 @@ from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 
 if TYPE_CHECKING:
-    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
 
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     ],
     ids=["user name", "http", "long"],
 )
-async def test_log_in_at_an_address_that_deceives_is_not_begun(host: Host, endpoint: str, why: str) -> None:
+async def test_log_in_at_an_address_that_deceives_is_not_begun(host, endpoint, why):
     person = logging_in(host)
     async with protected_server(Behaviour(endpoints={"authorization_endpoint": endpoint})) as protected:
         with pytest.raises(AuthorizationError, match="it was not opened") as caught:
@@ -39,7 +38,7 @@ async def test_log_in_at_an_address_that_deceives_is_not_begun(host: Host, endpo
     assert person.shown == []
 
 
-async def test_log_in_names_its_host_in_ascii(host: Host) -> None:
+async def test_log_in_names_its_host_in_ascii(host):
     shown: list[str] = []
 
     async def authorizer(login: LogIn) -> None:
@@ -57,7 +56,7 @@ async def test_log_in_names_its_host_in_ascii(host: Host) -> None:
     assert "log in at xn--pple-43d.com." in shown[1]
 
 
-def test_idle_connections_do_not_block_the_callback() -> None:
+def test_idle_connections_do_not_block_the_callback():
     callback = CallbackServer()
     callback.expect(lambda url: "done" if url.endswith("?code=1") else "stale")
     here = f"http://127.0.0.1:{callback.server_port}"

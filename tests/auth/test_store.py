@@ -24,14 +24,14 @@ from tests.support.persons import Person, logging_in
 from tests.support.protected_server import Protected, logged_in, protected_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 USUAL = "client-1: read offline_access"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Jupyter's data directory, an empty one."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
     return tmp_path
@@ -63,7 +63,7 @@ def kept(home: Path) -> dict[str, Any]:
 # The next kernel
 
 
-async def test_a_new_kernel_uses_and_refreshes_the_kept_token(home: Path) -> None:
+async def test_a_new_kernel_uses_and_refreshes_the_kept_token(home):
     async with protected_server() as protected:
         async with kernel() as (host, _):
             assert await asks(host, protected) == USUAL
@@ -100,9 +100,7 @@ async def test_a_new_kernel_uses_and_refreshes_the_kept_token(home: Path) -> Non
         pytest.param(("tokens", "refresh", "clients"), 2, 2, id="client"),
     ],
 )
-async def test_what_the_server_forgot_is_renewed(
-    host: Host, forgotten: tuple[str, ...], shown: int, registered: int
-) -> None:
+async def test_what_the_server_forgot_is_renewed(host, forgotten, shown, registered):
     async with logged_in(host) as (protected, connection, person):
         for name in forgotten:
             getattr(protected.authority, name).clear()
@@ -110,7 +108,7 @@ async def test_what_the_server_forgot_is_renewed(
     assert (len(person.shown), len(protected.authority.asked("register"))) == (shown, registered)
 
 
-async def test_failed_refresh_keeps_log_in_and_session(host: Host) -> None:
+async def test_failed_refresh_keeps_log_in_and_session(host):
     async with logged_in(host) as (protected, connection, person):
         protected.authority.tokens.clear()
         protected.authority.behaves.status = 503
@@ -126,7 +124,7 @@ async def test_failed_refresh_keeps_log_in_and_session(host: Host) -> None:
     assert len(person.shown) == 1
 
 
-async def test_two_kernels_that_refresh_at_once_do_it_once(home: Path) -> None:
+async def test_two_kernels_that_refresh_at_once_do_it_once(home):
     async with protected_server() as protected, kernel() as (one, _), kernel() as (other, person):
         connections = [await host.connect(protected.url, name="notes") for host in (one, other)]
         protected.authority.tokens.clear()
@@ -137,7 +135,7 @@ async def test_two_kernels_that_refresh_at_once_do_it_once(home: Path) -> None:
     assert kept(home)["tokens"]["refresh_token"] in protected.authority.refresh
 
 
-async def test_the_registered_way_back_is_used_again_where_it_is_free() -> None:
+async def test_the_registered_way_back_is_used_again_where_it_is_free():
     async with protected_server() as protected:
         for _ in range(2):
             async with kernel() as (host, person):
@@ -148,7 +146,7 @@ async def test_the_registered_way_back_is_used_again_where_it_is_free() -> None:
     assert len({asked["redirect_uri"] for asked in protected.authority.asked("authorize")}) == 1
 
 
-async def test_the_key_of_a_bound_token_is_kept_with_it() -> None:
+async def test_the_key_of_a_bound_token_is_kept_with_it():
     async with protected_server(Behaviour(dpop="nonce")) as protected:
         async with kernel() as (host, _):
             await asks(host, protected)
@@ -164,7 +162,7 @@ async def test_the_key_of_a_bound_token_is_kept_with_it() -> None:
 # Where they are kept
 
 
-def test_stores_keep_what_is_saved_under_the_server() -> None:
+def test_stores_keep_what_is_saved_under_the_server():
     store = FileStore()
     store.save("host 1", {"a": 1})
     before = store.path("host 1").stat().st_ino
@@ -210,7 +208,7 @@ class FolderKeyring(KeyringBackend):
 
 
 @pytest.fixture
-def backend(tmp_path: Path) -> Iterator[FolderKeyring]:
+def backend(tmp_path):
     """A keyring of the system's."""
     before = keyring.get_keyring()
     made = FolderKeyring()
@@ -221,7 +219,7 @@ def backend(tmp_path: Path) -> Iterator[FolderKeyring]:
     keyring.set_keyring(before)
 
 
-async def test_a_keyring_is_used_where_there_is_one(home: Path, backend: FolderKeyring) -> None:
+async def test_a_keyring_is_used_where_there_is_one(home, backend):
     async with protected_server() as protected:
         async with kernel("auto") as (host, _):
             await asks(host, protected)
@@ -234,7 +232,7 @@ async def test_a_keyring_is_used_where_there_is_one(home: Path, backend: FolderK
     assert not list(backend.folder.iterdir())
 
 
-def test_what_a_keyring_does_not_keep_goes_into_a_file(backend: FolderKeyring) -> None:
+def test_what_a_keyring_does_not_keep_goes_into_a_file(backend):
     store = make_store("auto")
     store.save("host 1", {"a": 1})
     backend.room = 20
@@ -255,7 +253,7 @@ def test_what_a_keyring_does_not_keep_goes_into_a_file(backend: FolderKeyring) -
 # Logging out
 
 
-async def test_logging_out_revokes_and_forgets(home: Path) -> None:
+async def test_logging_out_revokes_and_forgets(home):
     async with kernel() as (host, person):
         async with protected_server() as protected:
             await asks(host, protected)
@@ -276,7 +274,7 @@ async def test_logging_out_revokes_and_forgets(home: Path) -> None:
 # Shown nowhere
 
 
-async def test_no_secret_of_a_log_in_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_of_a_log_in_is_shown_anywhere(caplog):
     said: list[object] = []
     caplog.set_level(logging.DEBUG)
     async with protected_server(Behaviour(methods=["client_secret_basic"])) as protected, kernel() as (host, person):

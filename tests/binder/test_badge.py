@@ -18,7 +18,7 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text()
 README = (ROOT / "README.md").read_text()
 
 
-def test_badge_leads_to_project_or_is_hidden() -> None:
+def test_badge_leads_to_project_or_is_hidden():
     assert badge.with_badge(README, badge.address(PYPROJECT)) == README
     shown = badge.with_badge(README, "https://github.com/ada/engine")
     assert badge.BADGE.findall(shown) == [badge.launch("https://github.com/ada/engine")]
@@ -27,7 +27,7 @@ def test_badge_leads_to_project_or_is_hidden() -> None:
     assert "mybinder.org" not in badge.with_badge(shown, None)
 
 
-def test_an_address_in_pyproject_is_all_that_the_badge_needs() -> None:
+def test_an_address_in_pyproject_is_all_that_the_badge_needs():
     assert doctest.testmod(badge).attempted == 2
     assert doctest.testmod(badge).failed == 0
     assert badge.address('[project]\nname = "x"') is None
@@ -36,6 +36,6 @@ def test_an_address_in_pyproject_is_all_that_the_badge_needs() -> None:
     )
 
 
-def test_what_it_opens_is_there_and_so_is_its_picture() -> None:
+def test_what_it_opens_is_there_and_so_is_its_picture():
     assert (ROOT / badge.FIRST_PAGE.removeprefix("lab/tree/")).is_file()
     assert ElementTree.parse(ROOT / "docs" / "images" / "binder.svg").getroot().get("aria-label") == "launch: binder"

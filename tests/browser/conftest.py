@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.lab import JupyterLab, chromium, firefox, missing
 from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.support.pages import SETUP, WAIT_MS, errors, finished, start
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.support.lab import Lab
 
 BROWSERS = {"chromium": chromium, "firefox": firefox}
 
@@ -56,7 +48,7 @@ def needs(browser: str) -> None:
 
 
 @pytest.fixture(scope="package")
-def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
+def jupyterlab(tmp_path_factory):
     needs("chromium")
     folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("live") / "notebooks")
     with JupyterLab(folder) as server:
@@ -64,14 +56,14 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]
 
 
 @pytest.fixture(scope="package")
-def live_browser(jupyterlab: JupyterLab, request: pytest.FixtureRequest) -> Iterator[Browser]:
+def live_browser(jupyterlab, request):
     needs(request.param)
     with BROWSERS[request.param]() as browser:
         yield browser
 
 
 @pytest.fixture(scope="package")
-def shared_notebook(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+def shared_notebook(jupyterlab, live_browser):
     """A notebook with the showcase server: a kernel, a server and a page take seconds of a processor to start."""
     write_notebook(jupyterlab.folder / "shared.ipynb", SETUP)
     with jupyterlab.open(live_browser, "shared.ipynb") as lab:
@@ -81,7 +73,7 @@ def shared_notebook(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[L
 
 
 @pytest.fixture(scope="module")
-def notebook(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
+def notebook(shared_notebook, request):
     """That notebook with no other server, and with no cells but those of the module, `CELLS`, which have run."""
     lab = shared_notebook
     lab.theme("light")
@@ -94,7 +86,7 @@ def notebook(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
 
 
 @pytest.fixture
-def lab(notebook: Lab) -> Lab:
+def lab(notebook):
     """That notebook without the cells of the tests before: all that is in a page costs time at each change."""
     notebook.clear()
     return notebook

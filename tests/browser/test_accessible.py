@@ -61,7 +61,7 @@ def told(lab: Lab) -> tuple[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def axe(notebook: Lab) -> None:
+def axe(notebook):
     notebook.page.evaluate(axe_script().read_text())
 
 
@@ -72,7 +72,7 @@ def assert_accessible(lab: Lab, shown: Locator, picture: str = "") -> None:
 
 
 @pytest.mark.usefixtures("axe")
-def test_a_form_has_no_severe_finding(lab: Lab) -> None:
+def test_a_form_has_no_severe_finding(lab):
     form = run(lab, "%mcp form wide:plan")
     days, invalid = field(form, "days"), form.locator("[aria-invalid]")
     days.fill("many")
@@ -93,7 +93,7 @@ def test_a_form_has_no_severe_finding(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("axe")
-def test_approvals_are_accessible_and_no_key_answers_the_next(lab: Lab) -> None:
+def test_approvals_are_accessible_and_no_key_answers_the_next(lab):
     cell = start(lab, CALLS)
     panel = asked(cell)
     press(panel, "Edit")
@@ -111,7 +111,7 @@ def test_approvals_are_accessible_and_no_key_answers_the_next(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("axe")
-def test_the_explorer_has_no_severe_finding(lab: Lab) -> None:
+def test_the_explorer_has_no_severe_finding(lab):
     explorer = run(lab, "%mcp ui")
     expect(button(explorer, "Refresh")).to_be_visible()
     explorer.locator("button.mcp-explorer-name").filter(has_text="one_text").first.click()
@@ -121,7 +121,7 @@ def test_the_explorer_has_no_severe_finding(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("axe")
-def test_elicitation_is_accessible_and_enter_answers_it(lab: Lab) -> None:
+def test_elicitation_is_accessible_and_enter_answers_it(lab):
     cell = start(lab, PLAN)
     panel = output(cell)
     city = panel.get_by_role("textbox", name="city: string, required")
@@ -135,7 +135,7 @@ def test_elicitation_is_accessible_and_enter_answers_it(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("axe")
-def test_transcripts_and_errors_in_the_trace_are_accessible(lab: Lab) -> None:
+def test_transcripts_and_errors_in_the_trace_are_accessible(lab):
     run(lab, "host.consent.policy = 'auto'")
     transcript = run(lab, "%%mcp_agent --model offline\nshow one_text with text hello")
     expect(transcript.locator(".mcp-magic").first).to_be_visible()
@@ -148,7 +148,7 @@ def test_transcripts_and_errors_in_the_trace_are_accessible(lab: Lab) -> None:
     readable(lab, ".mcp-lines")
 
 
-def test_enter_runs_form_with_last_letters_and_focuses_result(lab: Lab) -> None:
+def test_enter_runs_form_with_last_letters_and_focuses_result(lab):
     form = run(lab, "%mcp form show:one_text")
     text = form.get_by_role("textbox", name="text: string")
     text.press_sequentially("all of this")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,6 @@ from tests.support.pages import (
     start,
     window_of,
 )
-
-if TYPE_CHECKING:
-    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +52,7 @@ planning = ScriptedModel([plan, "**All** done."])"""
 CELLS = (MODEL,)
 
 
-def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterlab: JupyterLab) -> None:
+def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab, jupyterlab):
     cell = start(lab, "%%mcp_agent --model $agent_model --thread browser -o done\nHave one text made.")
     shown = output(cell)
     expect(shown).to_contain_text("I shall have one text")
@@ -89,7 +85,7 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
 
 
 @pytest.mark.firefox
-def test_plan_table_is_ticked_edited_and_approved(lab: Lab) -> None:
+def test_plan_table_is_ticked_edited_and_approved(lab):
     run(lab, "%mcp deny show:one_text 'text=secret*' --reason 'not yours'")
     cell = start(lab, "%%mcp_agent --model $planning --thread plan --approve plan -o done\nHave five texts made.")
     shown = output(cell)
@@ -121,7 +117,7 @@ def test_plan_table_is_ticked_edited_and_approved(lab: Lab) -> None:
     expect(values).to_contain_text("[5, 30, 1500]")
 
 
-def test_thinking_model_stops_and_many_calls_fit_on_screen(lab: Lab) -> None:
+def test_thinking_model_stops_and_many_calls_fit_on_screen(lab):
     cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake 22 texts.")
     shown = output(cell)
     expect(shown).to_contain_text("model thinking · ")

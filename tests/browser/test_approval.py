@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.pages import (
@@ -23,9 +21,6 @@ from tests.support.pages import (
     window_of,
 )
 
-if TYPE_CHECKING:
-    from tests.support.lab import Lab
-
 pytestmark = pytest.mark.slow
 
 CALL = 'r = await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")\nr.text'
@@ -37,7 +32,7 @@ LINES = """cell => {
 
 
 @pytest.mark.firefox
-def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
+def test_edited_arguments_go_out_in_place_of_the_first(lab):
     cell = start(lab, CALL)
     panel = asked(cell)
     expect(panel).to_contain_text("agent wants to call show:one_text")
@@ -60,7 +55,7 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     expect(shown.locator("button")).to_have_count(0)
 
 
-def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab: Lab) -> None:
+def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab):
     with window_of(lab, 800):
         cell = start(lab, CALL.replace('"hi"', '"/home/ann/" + "long_folder/" * 20'))
         panel = asked(cell)
@@ -73,7 +68,7 @@ def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab: Lab) -> None
 
 @pytest.mark.firefox
 @pytest.mark.parametrize("key", ["Enter", "Space"])
-def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> None:
+def test_approve_is_reached_by_tab_and_pressed_by_key(lab, key):
     cell = start(lab, CALL)
     approve = button(asked(cell), "Approve")
     prompt(cell).click()  # the notebook has the keys, and no field of the panel
@@ -87,7 +82,7 @@ def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> Non
     assert errors(lab, cell) == []
 
 
-def test_a_request_of_one_cell_is_answered_while_another_waits(lab: Lab) -> None:
+def test_a_request_of_one_cell_is_answered_while_another_waits(lab):
     run(lab, f"import asyncio\nasync def ask():\n    {CALL.splitlines()[0]}\n    return r.text")
     cell = start(lab, "task = asyncio.create_task(ask())\n%mcp call show:slow seconds=600")
     press(asked(cell), "Approve")

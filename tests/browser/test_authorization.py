@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.pages import button, expect, finished, output, press, saved, start
-from tests.support.protected_server import Protected, protected_server_on_a_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.lab import Lab
+from tests.support.protected_server import protected_server_on_a_thread
 
 pytestmark = pytest.mark.slow
 
@@ -20,12 +13,12 @@ CELLS = ("%config MCPMagics.tokens = 'memory'",)
 
 
 @pytest.fixture(scope="module")
-def protected() -> Iterator[Protected]:
+def protected():
     with protected_server_on_a_thread() as running:
         yield running
 
 
-def test_click_on_link_logs_in_and_notebook_keeps_no_secret(lab: Lab, protected: Protected) -> None:
+def test_click_on_link_logs_in_and_notebook_keeps_no_secret(lab, protected):
     cell = start(lab, f"%mcp connect {protected.url} --name notes")
     expect(output(cell)).to_contain_text("This program is not known there yet. It would register at 127.0.0.1")
     assert not protected.authority.asked("register"), "nobody is told before the person says yes"
@@ -48,7 +41,7 @@ def test_click_on_link_logs_in_and_notebook_keeps_no_secret(lab: Lab, protected:
     assert "code_challenge" not in kept
 
 
-def test_an_address_is_pasted_where_the_browser_is_elsewhere(lab: Lab, protected: Protected) -> None:
+def test_an_address_is_pasted_where_the_browser_is_elsewhere(lab, protected):
     start(lab, "%mcp logout notes")
     cell = start(lab, f"%mcp connect {protected.url} --name notes")
     press(output(cell), "Yes")

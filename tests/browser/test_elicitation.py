@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.kernel_servers import PAY, PLAN
 from tests.support.kernel_servers import TRIPS as SERVER
 from tests.support.pages import button, expect, field, finished, output, press, start
 
-if TYPE_CHECKING:
-    from tests.support.lab import Lab
-
 pytestmark = pytest.mark.slow
 
 CELLS = (SERVER, "%mcp connect trips", "%mcp connect bank")
 
 
-def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:
+def test_a_form_is_filled_in_below_the_cell(lab):
     cell = start(lab, PLAN)
     expect(button(cell, "Submit")).to_be_visible()
     expect(output(cell)).to_contain_text("Server trips asks you for:")
@@ -31,7 +26,7 @@ def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:
     expect(shown.locator("button")).to_have_count(0)
 
 
-def test_a_page_is_a_link_that_only_the_person_opens(lab: Lab) -> None:
+def test_a_page_is_a_link_that_only_the_person_opens(lab):
     pages = len(lab.page.context.pages)
     cell = start(lab, PAY)
     link = output(cell).get_by_role("link", name="open bank.example in a new tab")

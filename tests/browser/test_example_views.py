@@ -18,12 +18,9 @@ from tests.environments import view_command
 from tests.support.pages import expect, press, run, themes, view_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from playwright.sync_api import FrameLocator, Locator
-
-    from tests.support.lab import Lab
 
     Trial = Callable[[Locator, FrameLocator], None]
 
@@ -135,7 +132,7 @@ ARGUMENTS = {"sheet-music": r"""abcNotation={"X:1\nT:A scale\nK:C\nCDEF GABc|"}"
 
 
 @pytest.fixture
-def shown(lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Locator]:
+def shown(lab, request, tmp_path):
     """The view of an example, below its call, in sight: what is out of sight is not drawn."""
     example: str = request.param
     name, tool = example.replace("-", "_"), EXAMPLES[example][0]
@@ -153,7 +150,7 @@ def shown(lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
 
 
 @pytest.mark.parametrize(("shown", "example"), [(name, name) for name in EXAMPLES], indirect=["shown"], ids=EXAMPLES)
-def test_an_example_is_shown_and_reacts_in_both_themes(lab: Lab, shown: Locator, example: str) -> None:
+def test_an_example_is_shown_and_reacts_in_both_themes(lab, shown, example):
     lab.failures.clear()
     view = view_in(shown)
     EXAMPLES[example][1](shown, view)

@@ -12,7 +12,6 @@ from tests.support.pages import button, expect, field, press, readable, run, win
 if TYPE_CHECKING:
     from playwright.sync_api import FloatRect, Locator
 
-    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +26,7 @@ CUT = "buttons => buttons.filter(each => each.scrollWidth > each.clientWidth).ma
 
 
 @pytest.fixture
-def explorer(lab: Lab) -> Locator:
+def explorer(lab):
     shown = run(lab, "%mcp ui")
     expect(rows(shown)).to_have_count(25)
     return shown
@@ -43,7 +42,7 @@ def box(of: Locator) -> FloatRect:
     return bounds
 
 
-def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explorer: Locator) -> None:
+def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab, explorer):
     press(explorer, "Next →")
     expect(explorer.get_by_text("26\u201350 of ")).to_be_visible()
     explorer.locator("input[placeholder^='words of a name']").press_sequentially("one text block")
@@ -65,7 +64,7 @@ def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explo
     expect(button(explorer, "Run")).to_have_count(0)
 
 
-def test_call_is_copied_as_code_and_result_saved_as_variable(lab: Lab, explorer: Locator) -> None:
+def test_call_is_copied_as_code_and_result_saved_as_variable(lab, explorer):
     lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     detail = explorer.locator(".mcp-explorer-detail")
     press(explorer, "one_text")
@@ -93,7 +92,7 @@ def test_call_is_copied_as_code_and_result_saved_as_variable(lab: Lab, explorer:
     expect(run(lab, "saved_answer.text")).to_contain_text("half a sentence")
 
 
-def test_card_and_servers_have_their_places_in_narrow_windows(lab: Lab, explorer: Locator) -> None:
+def test_card_and_servers_have_their_places_in_narrow_windows(lab, explorer):
     card, last = explorer.locator(".mcp-explorer-card"), rows(explorer).nth(19)
     with window_of(lab, 1280):
         last.click()
@@ -112,7 +111,7 @@ def test_card_and_servers_have_their_places_in_narrow_windows(lab: Lab, explorer
         assert about["width"] > row["width"] - 10
 
 
-def test_no_label_is_cut_by_its_button(lab: Lab) -> None:
+def test_no_label_is_cut_by_its_button(lab):
     run(lab, WIDE)
     explorer = run(lab, "%mcp ui wide")
     for width in (1280, 700):

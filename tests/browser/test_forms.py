@@ -12,7 +12,6 @@ from tests.support.pages import expect, field, finished, press, readable, run, r
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
-    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +33,7 @@ def fill_order(form: Locator) -> None:
     field(form, "priority").select_option("high")
 
 
-def test_a_nested_form_is_filled_by_its_labels_and_run(lab: Lab) -> None:
+def test_a_nested_form_is_filled_by_its_labels_and_run(lab):
     form = run(lab, "form = %mcp form show:nested\nform")
     press(form, "Run")  # everything that must be there is missed
     expect(form.locator(".mcp-problem").first).to_be_visible()
@@ -53,7 +52,7 @@ def test_a_nested_form_is_filled_by_its_labels_and_run(lab: Lab) -> None:
 
 
 @pytest.mark.firefox
-def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab: Lab) -> None:
+def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab):
     form = run(lab, "form = %mcp form show:nested\nform")
     fill_order(form)
     postcode, quantity = field(form, "postcode"), field(form, "quantity")
@@ -75,7 +74,7 @@ def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab: Lab) -> Non
     expect(form.get_by_text("done in")).to_be_visible()
 
 
-def test_json_and_fields_stay_in_step(lab: Lab) -> None:
+def test_json_and_fields_stay_in_step(lab):
     form = run(lab, "form = %mcp form show:defaults\nform")
     field(form, "text").fill("typed")
     press(form, "Edit as JSON")
@@ -93,7 +92,7 @@ def test_json_and_fields_stay_in_step(lab: Lab) -> None:
     expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("12345678901234567890")
 
 
-def test_a_form_is_run_while_another_cell_waits_for_its_call(lab: Lab) -> None:
+def test_a_form_is_run_while_another_cell_waits_for_its_call(lab):
     form = run(lab, "%mcp form show:one_text")
     waiting = running(start(lab, "%mcp call show:slow seconds=600"))
     press(form, "Copy as code")
@@ -115,7 +114,7 @@ CONTROLS = """(cell) => [...cell.querySelectorAll('input, select')].map(control 
 
 
 @pytest.mark.firefox
-def test_controls_that_the_browser_draws_follow_the_theme(lab: Lab) -> None:
+def test_controls_that_the_browser_draws_follow_the_theme(lab):
     dates, choices = start(lab, "%mcp form show:formats"), start(lab, "%mcp form show:enums")
     finished(dates)
     expect(field(finished(choices), "colour")).to_be_visible()
@@ -140,7 +139,7 @@ form
 """
 
 
-def test_form_shows_no_error_for_other_or_missing_anywidget(lab: Lab) -> None:
+def test_form_shows_no_error_for_other_or_missing_anywidget(lab):
     form = run(lab, ANOTHER)
     field(form, "text").fill("works")
     expect(form.locator(".jupyter-widgets-error-widget")).to_have_count(1)

@@ -17,7 +17,6 @@ from tests.support.pages import WAIT_MS, expect, finished, press, run, start
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
 
     from playwright.sync_api import Frame, Locator
 
@@ -193,30 +192,30 @@ def decided(lab: Lab) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def heard() -> Iterator[Listener]:
+def heard():
     with listening() as listener:
         yield listener
 
 
 @pytest.fixture(scope="module")
-def connected(notebook: Lab, heard: Listener) -> Lab:
+def connected(notebook, heard):
     command = shlex.join([sys.executable, str(SERVER), heard.url])
     run(notebook, f"%mcp connect --name hostile -- {command}")
     return notebook
 
 
 @pytest.fixture(scope="module")
-def cell(connected: Lab) -> Locator:
+def cell(connected):
     return start(connected, "%mcp call hostile:puppet")
 
 
 @pytest.fixture(scope="module")
-def puppet(connected: Lab, cell: Locator) -> Frame:
+def puppet(connected, cell):
     return view(finished(cell))
 
 
 @pytest.mark.firefox
-def test_a_view_reads_nothing_of_the_page_and_the_browser(connected: Lab, puppet: Frame) -> None:
+def test_a_view_reads_nothing_of_the_page_and_the_browser(connected, puppet):
     assert {what: got for what in READING if (got := attempt(puppet, f"return {READING[what]}")) is not None} == {}
     names = puppet.evaluate("[location.href, document.baseURI, document.referrer, document.URL, name].join(' ')")
     assert connected.page.url.split("//")[1].split("/")[0] not in names, "nor the address of the page"
@@ -224,7 +223,7 @@ def test_a_view_reads_nothing_of_the_page_and_the_browser(connected: Lab, puppet
 
 @pytest.mark.firefox
 @pytest.mark.parametrize("way", SENDING)
-def test_a_script_of_a_view_sends_nothing_out(connected: Lab, heard: Listener, puppet: Frame, way: str) -> None:
+def test_a_script_of_a_view_sends_nothing_out(connected, heard, puppet, way):
     pages = connected.page.context.pages
     attempt(puppet, SENDING[way])
     assert arrived(connected, heard) == []
@@ -232,13 +231,13 @@ def test_a_script_of_a_view_sends_nothing_out(connected: Lab, heard: Listener, p
 
 
 @pytest.mark.firefox
-def test_markup_loads_nothing_from_outside(connected: Lab, heard: Listener) -> None:
+def test_markup_loads_nothing_from_outside(connected, heard):
     view(run(connected, "%mcp call hostile:markup"))
     assert arrived(connected, heard) == []
 
 
 @pytest.mark.firefox
-def test_a_view_leaves_its_frame_for_no_other_address(connected: Lab, heard: Listener) -> None:
+def test_a_view_leaves_its_frame_for_no_other_address(connected, heard):
     pages, address = connected.page.context.pages, connected.page.url
     for way in NAVIGATIONS:
         shown = run(connected, f"%mcp call hostile:leave_{way}")
@@ -248,7 +247,7 @@ def test_a_view_leaves_its_frame_for_no_other_address(connected: Lab, heard: Lis
     assert (connected.page.context.pages, connected.page.url) == (pages, address)
 
 
-def test_what_is_not_offered_to_views_is_refused_unasked(cell: Locator, puppet: Frame) -> None:
+def test_what_is_not_offered_to_views_is_refused_unasked(cell, puppet):
     call = "name => ask('tools/call', {name, arguments: {text: 'x'}})"
     for name in ("for_models", "nothing", "one_text", "show:one_text"):
         assert "offers no tool" in puppet.evaluate(call, name)["error"]["message"]
@@ -260,7 +259,7 @@ def test_what_is_not_offered_to_views_is_refused_unasked(cell: Locator, puppet: 
     expect(cell.locator(".mcp-app-question")).to_have_count(0)
 
 
-def test_a_link_opens_only_if_you_agree(connected: Lab, cell: Locator, puppet: Frame) -> None:
+def test_a_link_opens_only_if_you_agree(connected, cell, puppet):
     pages = connected.page.context.pages
     puppet.evaluate("() => { window.reply = ask('ui/open-link', {url: 'https://example.com/?q=' + secret}); }")
     question = cell.locator(".mcp-app-question")
@@ -271,7 +270,7 @@ def test_a_link_opens_only_if_you_agree(connected: Lab, cell: Locator, puppet: F
     assert connected.page.context.pages == pages
 
 
-def test_a_panel_that_a_view_draws_approves_nothing(connected: Lab, cell: Locator, puppet: Frame) -> None:
+def test_a_panel_that_a_view_draws_approves_nothing(connected, cell, puppet):
     before = decided(connected)
     puppet.evaluate("""() => {
         const panel = document.createElement('div');
@@ -297,7 +296,7 @@ def test_a_panel_that_a_view_draws_approves_nothing(connected: Lab, cell: Locato
     assert decided(connected) == [*before, "write deny"]
 
 
-def test_messages_in_the_name_of_the_host_change_nothing(connected: Lab, cell: Locator, puppet: Frame) -> None:
+def test_messages_in_the_name_of_the_host_change_nothing(connected, cell, puppet):
     before = decided(connected)
     puppet.evaluate("""() => {
         const forged = [
@@ -328,7 +327,7 @@ def test_messages_in_the_name_of_the_host_change_nothing(connected: Lab, cell: L
     assert decided(connected) == before
 
 
-def test_a_view_is_no_higher_than_the_page_allows(cell: Locator, puppet: Frame) -> None:
+def test_a_view_is_no_higher_than_the_page_allows(cell, puppet):
     for height in ("1e9", "-5", "NaN", "Infinity", "'900'", "null", "{}"):
         puppet.evaluate(f"post({{method: 'ui/notifications/size-changed', params: {{height: {height}}}}})")
     puppet.evaluate("ask('ping', {})")
@@ -336,7 +335,7 @@ def test_a_view_is_no_higher_than_the_page_allows(cell: Locator, puppet: Frame) 
     assert 0 < cell.locator(".mcp-app-frame iframe").bounding_box()["height"] <= 800  # type: ignore[index]
 
 
-def test_floods_are_refused_and_stop_their_view_and_nothing_else(connected: Lab) -> None:
+def test_floods_are_refused_and_stop_their_view_and_nothing_else(connected):
     shown = run(connected, "%mcp call hostile:puppet")
     refused = """new Promise(done => {
         for (let i = 0; i < 100; i++)
@@ -352,14 +351,14 @@ def test_floods_are_refused_and_stop_their_view_and_nothing_else(connected: Lab)
 
 @pytest.mark.firefox
 @pytest.mark.parametrize("way", PEERS)
-def test_a_script_of_a_view_has_no_webrtc(connected: Lab, puppet: Frame, way: str) -> None:
+def test_a_script_of_a_view_has_no_webrtc(connected, puppet, way):
     with listening_for_datagrams() as heard:
         attempt(puppet, _PEER + PEERS[way].replace("PORT", str(heard.getsockname()[1])))
         assert datagrams(connected, heard) == 0
 
 
 @pytest.mark.firefox
-def test_frames_in_markup_have_no_webrtc(connected: Lab, heard: Listener) -> None:
+def test_frames_in_markup_have_no_webrtc(connected, heard):
     with listening_for_datagrams(int(heard.url.rpartition(":")[2])) as datagram:
         view(run(connected, "%mcp call hostile:peers"))
         assert datagrams(connected, datagram) == 0
@@ -377,7 +376,7 @@ WORKING = {
 
 
 @pytest.mark.firefox
-def test_what_a_view_needs_goes_on_working(connected: Lab, cell: Locator) -> None:
+def test_what_a_view_needs_goes_on_working(connected, cell):
     # A view in which no attack has run: attacks replace functions of their own view, and fill it with frames.
     unharmed = view(run(connected, "%mcp call hostile:puppet"))
     assert {what: attempt(unharmed, WORKING[what], seconds=30) for what in WORKING} == dict.fromkeys(WORKING, "1")
@@ -385,6 +384,6 @@ def test_what_a_view_needs_goes_on_working(connected: Lab, cell: Locator) -> Non
 
 
 # Firefox is left out: to it each refusal of a policy is an error of the page.
-def test_nothing_went_wrong_in_the_page(connected: Lab, heard: Listener) -> None:
+def test_nothing_went_wrong_in_the_page(connected, heard):
     assert (connected.failures, connected.dialogs) == ([], [])
     assert arrived(connected, heard) == []

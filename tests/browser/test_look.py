@@ -14,11 +14,7 @@ from tests.support.pages import expect, readable, run, window_of
 from tests.support.unsafe import EVIL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.support.lab import JupyterLab, Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +51,7 @@ OURS = """ResourceResult(ReadResourceResult(contents=[
 
 
 @pytest.fixture(scope="module")
-def hostile(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+def hostile(jupyterlab, live_browser):
     write_notebook(jupyterlab.folder / "hostile.ipynb", HOSTILE)
     with jupyterlab.open(live_browser, "hostile.ipynb") as lab:
         lab.run_all()
@@ -107,7 +103,7 @@ def assert_aligned_and_unbroken(quickstart: Lab) -> None:
     assert listing.evaluate(lines) == [1] * 6
 
 
-def test_the_quickstart_runs_and_looks_as_it_should(jupyterlab: JupyterLab, live_browser: Browser) -> None:
+def test_the_quickstart_runs_and_looks_as_it_should(jupyterlab, live_browser):
     with jupyterlab.open(live_browser, "quickstart.ipynb") as quickstart:
         quickstart.run_all()
         assert_fails_where_it_says_so(quickstart)
@@ -118,7 +114,7 @@ def test_the_quickstart_runs_and_looks_as_it_should(jupyterlab: JupyterLab, live
         assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {*names}
 
 
-def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
+def test_nothing_that_a_hostile_server_sends_runs(hostile):
     page = hostile.page
     page.wait_for_function("document.body.dataset.control === 'ran'")
     assert page.evaluate("document.body.dataset.hostile ?? null") is None
@@ -132,13 +128,13 @@ def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
     assert [bool(errors(outputs)) for outputs in hostile.outputs()].count(True) == 1  # hostile_error
 
 
-def test_money_is_no_formula(hostile: Lab) -> None:
+def test_money_is_no_formula(hostile):
     hostile.page.wait_for_selector("#control mjx-container", state="attached")
     assert hostile.page.locator(".mcp-magic mjx-container").count() == 0
     expect(hostile.page.get_by_text("from $5 to $10", exact=True)).to_be_visible()
 
 
-def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
+def test_a_long_listing_scrolls_under_its_header(hostile):
     listing = hostile.page.locator(".mcp-scroll", has_text="showcase:several_texts")
     seen, whole = listing.evaluate("(box) => [box.clientHeight, box.scrollHeight]")
     assert seen < 700 < whole
@@ -149,7 +145,7 @@ def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
     assert abs(header["y"] - box["y"]) < 2
 
 
-def test_a_date_stays_on_one_line_on_a_narrow_page(lab: Lab) -> None:
+def test_a_date_stays_on_one_line_on_a_narrow_page(lab):
     shown = run(lab, "%mcp")
     with window_of(lab, 600):
         lines = """(table) => [...table.tBodies[0].rows[0].cells].map(cell => {
@@ -170,7 +166,7 @@ LISTINGS = {
 
 
 @pytest.mark.firefox
-def test_no_cell_of_a_listing_is_off_the_edge_of_a_narrow_page(lab: Lab) -> None:
+def test_no_cell_of_a_listing_is_off_the_edge_of_a_narrow_page(lab):
     frames = {run(lab, source).locator(".mcp-scroll").last: column for source, column in LISTINGS.items()}
     label = "(cells) => cells.map(cell => getComputedStyle(cell, '::before').content)"
     for width in (700, 360):
@@ -183,7 +179,7 @@ def test_no_cell_of_a_listing_is_off_the_edge_of_a_narrow_page(lab: Lab) -> None
 
 
 @pytest.mark.firefox
-def test_right_to_left_text_begins_at_the_right(lab: Lab) -> None:
+def test_right_to_left_text_begins_at_the_right(lab):
     shown = run(lab, "%mcp call show:one_text text='שלום עולם!'")
     first, last, left, right = shown.locator("pre").evaluate("""(pre) => {
         const text = pre.firstChild, place = (at) => {
@@ -207,9 +203,7 @@ call = {"name": "showcase__one_text", "args": {"text": EVIL}, "id": "call_1"}
 evil_model = ScriptedModel([AIMessage(EVIL, tool_calls=[call, {"name": EVIL, "args": {}, "id": "call_2"}]), EVIL])"""
 
 
-def test_model_text_requests_no_host_and_runs_nothing(
-    hostile: Lab, jupyterlab: JupyterLab, live_browser: Browser
-) -> None:
+def test_model_text_requests_no_host_and_runs_nothing(hostile, jupyterlab, live_browser):
     (jupyterlab.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
     asked: list[str] = []
     hostile.page.on("request", lambda request: asked.append(request.url))
@@ -242,7 +236,7 @@ def test_model_text_requests_no_host_and_runs_nothing(
     page.close()
 
 
-def test_markdown_of_a_server_makes_the_page_ask_no_host(hostile: Lab) -> None:
+def test_markdown_of_a_server_makes_the_page_ask_no_host(hostile):
     asked: list[str] = []
     hostile.page.on("request", lambda request: asked.append(request.url))
     expect(run(hostile, FETCHING + OURS).locator("pre code")).to_contain_text("flowchart LR")

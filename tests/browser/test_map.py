@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.pages import expect, finished, output, press, readable, run, start, window_of
-
-if TYPE_CHECKING:
-    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +42,7 @@ CELLS = (SERVER, "%mcp connect mapped")
 MAP = "out = %mcp map mapped:work --rows $table --concurrency 8\nout"
 
 
-def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab: Lab) -> None:
+def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab):
     cell = start(lab, MAP)
     expect(output(cell)).to_contain_text("32 of 60 (53 %)")
     failed = "6 failed · 8 in flight · work failed: no station in <i>this</i> city (6 rows)"
@@ -65,7 +60,7 @@ def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab: Lab) -> None:
     expect(shown).to_contain_text("! mapped:work: 51 of 60 rows done, 9 failed")
 
 
-def test_a_failed_map_and_dates_are_readable(lab: Lab) -> None:
+def test_a_failed_map_and_dates_are_readable(lab):
     failed = run(lab, "out = %mcp map mapped:work --rows {[{'n': 7 * n + 3} for n in range(9)]}")
     expect(failed).to_contain_text("✗ map mapped:work: failed · 0 of 9 rows done · 9 failed")
     expect(failed).to_contain_text("work failed: no station in <i>this</i> city (9 rows)")
@@ -86,7 +81,7 @@ def test_a_failed_map_and_dates_are_readable(lab: Lab) -> None:
     readable(lab, picture="map-lists", first=0)
 
 
-def test_one_panel_asks_about_all_calls_of_a_map(lab: Lab) -> None:
+def test_one_panel_asks_about_all_calls_of_a_map(lab):
     run(lab, "%mcp ask mapped:work\ngo.set()")
     cell = start(lab, "out = %mcp map mapped:work --rows $table city=Oslo n={row.n}")
     panel = output(cell)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,13 +10,6 @@ from tests.support import dash_server
 from tests.support.lab import Notebook7
 from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.support.pages import SETUP, WAIT_MS, asked, expect, field, finished, press, run, start, view_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.support.lab import JupyterLab, Lab
 
 pytest.importorskip("notebook")
 pytestmark = pytest.mark.slow
@@ -27,7 +19,7 @@ AGENT = "%%mcp_agent --thread seven -o done\nuse one_text with text hello"
 
 
 @pytest.fixture(scope="module")
-def notebook(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def notebook(jupyterlab, live_browser, tmp_path_factory):
     """A notebook with the showcase server; that there is a browser is what the first two fixtures say."""
     folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("seven") / "notebooks")
     write_notebook(folder / "seven.ipynb", SETUP)
@@ -38,7 +30,7 @@ def notebook(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: py
         yield lab
 
 
-def test_a_form_is_filled_in_and_run(notebook: Lab) -> None:
+def test_a_form_is_filled_in_and_run(notebook):
     form = run(notebook, "form = %mcp form show:one_text\nform")
     field(form, "text").fill("from a form")
     press(form, "Run")
@@ -49,7 +41,7 @@ def test_a_form_is_filled_in_and_run(notebook: Lab) -> None:
     expect(explorer.get_by_text("one_text").first).to_be_visible()
 
 
-def test_calls_are_approved_below_their_running_cells(notebook: Lab) -> None:
+def test_calls_are_approved_below_their_running_cells(notebook):
     cell = start(notebook, CALL)
     press(asked(cell), "Approve")
     expect(finished(cell)).to_contain_text("'hi'")
@@ -60,7 +52,7 @@ def test_calls_are_approved_below_their_running_cells(notebook: Lab) -> None:
     expect(finished(cell)).to_contain_text("1 call")
 
 
-def test_a_view_is_below_its_call_and_calls_back(notebook: Lab) -> None:
+def test_a_view_is_below_its_call_and_calls_back(notebook):
     run(notebook, f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}")
     shown = run(notebook, "%mcp call dash:sales region=US")
     view = view_in(shown)

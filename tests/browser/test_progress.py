@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,17 +11,12 @@ from tests.support.kernel_servers import REPORTS as SERVER
 from tests.support.kernels import until
 from tests.support.pages import errors, expect, finished, output, press, run, saved, start
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.lab import Lab
-
 pytestmark = pytest.mark.slow
 
 CELLS = (f"%mcp connect --name reports -- {sys.executable} {SERVER}",)
 
 
-def test_bar_is_shown_and_cancel_ends_call_but_not_session(lab: Lab, tmp_path: Path) -> None:
+def test_bar_is_shown_and_cancel_ends_call_but_not_session(lab, tmp_path):
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} done:=3 total:=4 text='<b>loading</b>'")
     bar = output(cell).get_by_role("progressbar", name="reports:hold")
     expect(bar).to_be_visible()
@@ -38,7 +32,7 @@ def test_bar_is_shown_and_cancel_ends_call_but_not_session(lab: Lab, tmp_path: P
     expect(run(lab, "%mcp call reports:level")).to_contain_text("None")
 
 
-def test_waiting_call_shows_after_a_second_and_leaves_no_trace(lab: Lab, tmp_path: Path) -> None:
+def test_waiting_call_shows_after_a_second_and_leaves_no_trace(lab, tmp_path):
     cell = start(lab, f"r = %mcp call reports:hold folder={tmp_path}")
     expect(output(cell)).to_contain_text("reports:hold · ")
     expect(output(cell).get_by_role("button", name="Cancel")).to_be_visible()
@@ -49,7 +43,7 @@ def test_waiting_call_shows_after_a_second_and_leaves_no_trace(lab: Lab, tmp_pat
     assert [entry for entry in saved(lab)["cells"][-1]["outputs"] if entry.get("data")] == []
 
 
-def test_logs_show_live_then_collapse_and_save_no_widget(lab: Lab, tmp_path: Path) -> None:
+def test_logs_show_live_then_collapse_and_save_no_widget(lab, tmp_path):
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} text='disk <i>full</i>'")
     expect(output(cell)).to_contain_text("warning reports: disk <i>full</i>")
     (tmp_path / "go").touch()

@@ -14,9 +14,9 @@ from tests.support.notebooks import write_notebook
 from tests.support.pages import SETUP, WAIT_MS, asked, button, expect, field, output, press, start, themes, view_in
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Locator
 
-    from tests.support.lab import JupyterLab, Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def reloaded(lab: Lab, form: Locator, panel: Locator) -> None:
     raise AssertionError("the widgets are lost five times")
 
 
-def test_widgets_survive_a_reload_and_report_a_restart(jupyterlab: JupyterLab, live_browser: Browser) -> None:
+def test_widgets_survive_a_reload_and_report_a_restart(jupyterlab, live_browser):
     write_notebook(jupyterlab.folder / "reloaded.ipynb", (*SETUP, *CELLS))
     with jupyterlab.open(live_browser, "reloaded.ipynb") as lab:
         lab.run_all()

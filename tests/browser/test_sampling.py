@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.kernel_servers import SUMMARISE
 from tests.support.kernel_servers import WRITER as SERVER
 from tests.support.pages import button, expect, finished, output, press, readable, start
-
-if TYPE_CHECKING:
-    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +24,7 @@ eyes = asking_server(params)
 CELLS = (SERVER, ROUND, "%mcp connect writer", "%mcp connect eyes")
 
 
-def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
+def test_a_request_and_its_reply_are_changed_below_the_cell(lab):
     cell = start(lab, SUMMARISE)
     expect(button(cell, "Approve")).to_be_visible()
     expect(output(cell)).to_contain_text("Server writer asks a model to answer:")
@@ -48,7 +43,7 @@ def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
     expect(shown.locator("button")).to_have_count(0)
 
 
-def test_images_tools_and_what_is_not_done_are_shown(lab: Lab) -> None:
+def test_images_tools_and_what_is_not_done_are_shown(lab):
     cell = start(lab, "%mcp call eyes:ask")
     expect(button(cell, "Deny")).to_be_visible()
     expect(output(cell)).to_contain_text("What is <b>this</b>?")

@@ -30,10 +30,9 @@ from tests.support.pages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
     from tests.support.lab import JupyterLab
 
@@ -110,7 +109,7 @@ def hue(page: Page, selector: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def live(notebook: Lab) -> Lab:
+def live(notebook):
     """A notebook whose cells have shown all of it, an approval with a reason last."""
     for source in SHOWN:
         finished(start(notebook, source))
@@ -122,7 +121,7 @@ def live(notebook: Lab) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def untrusted(live: Lab, jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+def untrusted(live, jupyterlab, live_browser):
     """The same notebook as a file from elsewhere, in a page of its own."""
     live.wait_outputs()
     notebook = v4.new_notebook(cells=[v4.new_code_cell("", outputs=outputs) for outputs in live.outputs() if outputs])
@@ -132,7 +131,7 @@ def untrusted(live: Lab, jupyterlab: JupyterLab, live_browser: Browser) -> Itera
         yield lab
 
 
-def test_an_untrusted_notebook_keeps_borders_and_colours(live: Lab, untrusted: Lab) -> None:
+def test_an_untrusted_notebook_keeps_borders_and_colours(live, untrusted):
     theirs, ours = untrusted.page, live.page
     assert theirs.locator(".mcp-magic").count() >= len(SHOWN)
     assert theirs.locator(".jp-OutputArea-output style").count() == 0
@@ -149,7 +148,7 @@ def test_an_untrusted_notebook_keeps_borders_and_colours(live: Lab, untrusted: L
     readable(untrusted, picture="untrusted", first=0)
 
 
-def test_the_newest_row_is_in_view_without_a_script(live: Lab, untrusted: Lab) -> None:
+def test_the_newest_row_is_in_view_without_a_script(live, untrusted):
     for lab in (live, untrusted):
         for width in (1200, 700):
             with window_of(lab, width):
@@ -179,7 +178,7 @@ READ = (
 
 
 @pytest.fixture(scope="module")
-def file(notebook: Lab, jupyterlab: JupyterLab) -> Path:
+def file(notebook, jupyterlab):
     """The saved notebook, which names no kernel; none has run it."""
     lab = notebook
     lab.clear()
@@ -212,9 +211,7 @@ def assert_legible(page: Page) -> None:
     assert len(assert_readable(page, ".jp-OutputArea-output")) > 20
 
 
-def test_forms_approvals_and_explorers_read_without_kernel(
-    file: Path, jupyterlab: JupyterLab, live_browser: Browser
-) -> None:
+def test_forms_approvals_and_explorers_read_without_kernel(file, jupyterlab, live_browser):
     page = live_browser.new_page(viewport={"width": 1200, "height": 900})
     page.set_default_timeout(WAIT_MS)
     page.goto(f"{jupyterlab.url}/doc/tree/{file.name}?reset")
@@ -227,7 +224,7 @@ def test_forms_approvals_and_explorers_read_without_kernel(
     page.close()
 
 
-def test_they_are_read_in_the_html_of_nbconvert(file: Path, live_browser: Browser) -> None:
+def test_they_are_read_in_the_html_of_nbconvert(file, live_browser):
     page = live_browser.new_page(viewport={"width": 1200, "height": 900})
     page.route(re.compile("^https?:"), lambda route: route.abort())  # it is read where there is no network
     for theme in ("light", "dark"):

@@ -12,9 +12,8 @@ from tests.support import dash_server
 from tests.support.pages import expect, press, run, view_in
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Locator
 
-    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +25,7 @@ def address(shown: Locator) -> str:
     return shown.locator("a").get_attribute("href") or ""
 
 
-def test_tab_shows_view_asks_reloads_and_says_when_it_ends(lab: Lab, live_browser: Browser) -> None:
+def test_tab_shows_view_asks_reloads_and_says_when_it_ends(lab, live_browser):
     first = address(run(lab, "shown = %mcp view $r\nshown"))
     tab = live_browser.new_page()
     failures: list[str] = []
@@ -62,7 +61,7 @@ BEFORE_THE_VIEW = """async (source) => {
 }"""
 
 
-def test_view_with_result_alone_says_it_waits_and_asks_again(live_browser: Browser) -> None:
+def test_view_with_result_alone_says_it_waits_and_asks_again(live_browser):
     tab = live_browser.new_page()
     tab.evaluate(BEFORE_THE_VIEW, (FOLDER / "host.js").read_text(encoding="utf-8"))
     expect(tab.get_by_role("status")).to_have_text("waiting for the kernel…")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import dash_server
 from tests.support.pages import expect, finished, output, press, run, running, saved, start, themes, view_in
-
-if TYPE_CHECKING:
-    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +81,7 @@ MEDIA = """async () => {
 
 
 @pytest.mark.firefox
-def test_view_is_drawn_calls_back_and_follows_theme(lab: Lab) -> None:
+def test_view_is_drawn_calls_back_and_follows_theme(lab):
     shown = run(lab, "%mcp call dash:sales region=US")
     view = view_in(shown)
     expect(view.locator("#title")).to_have_text("Sales of US")
@@ -108,7 +104,7 @@ def test_view_is_drawn_calls_back_and_follows_theme(lab: Lab) -> None:
     assert "Sales of" not in str(saved(lab))
 
 
-def test_cancelled_call_of_a_view_drops_question_and_answer(lab: Lab) -> None:
+def test_cancelled_call_of_a_view_drops_question_and_answer(lab):
     shown = run(lab, "%mcp call dash:sales region=US")
     expect(view_in(shown).locator("#answer")).to_have_text("US: 42")
     inside = view_in(shown).locator("body")
@@ -128,7 +124,7 @@ def test_cancelled_call_of_a_view_drops_question_and_answer(lab: Lab) -> None:
     assert answers == [91]
 
 
-def test_job_shows_view_below_its_ended_cell(lab: Lab) -> None:
+def test_job_shows_view_below_its_ended_cell(lab):
     run(lab, SLOW)
     shown = run(lab, "job = %mcp call slow:count --background")
     expect(shown).to_contain_text("working")
@@ -137,7 +133,7 @@ def test_job_shows_view_below_its_ended_cell(lab: Lab) -> None:
     expect(shown).to_contain_text("✓ slow:count")
 
 
-def test_view_gets_allowed_geolocation_but_no_camera(lab: Lab) -> None:
+def test_view_gets_allowed_geolocation_but_no_camera(lab):
     context = lab.page.context
     context.grant_permissions(["geolocation"])
     context.set_geolocation({"latitude": 60.0, "longitude": 11.0})
@@ -160,7 +156,7 @@ def test_view_gets_allowed_geolocation_but_no_camera(lab: Lab) -> None:
         context.clear_permissions()
 
 
-def test_view_shows_partial_input_of_agent_call(lab: Lab, jupyterlab: JupyterLab) -> None:
+def test_view_shows_partial_input_of_agent_call(lab, jupyterlab):
     run(lab, WRITING)
     cell = start(lab, "%%mcp_agent --model $writing --approve auto --thread writing\nShow the sales of the US.")
     shown = output(running(cell))

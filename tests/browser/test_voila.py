@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +11,6 @@ from tests.support.lab import picture
 from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.support.pages import SETUP, WAIT_MS, expect, field, press
 from tests.support.processes import free_port, start_http
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Page
-
-    from tests.support.lab import JupyterLab
 
 pytest.importorskip("voila")
 pytestmark = pytest.mark.slow
@@ -35,7 +27,7 @@ START_SECONDS = 180.0
 
 
 @pytest.fixture(scope="module")
-def page(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(jupyterlab, live_browser, tmp_path_factory):
     """The page that is made of a notebook; that there is a browser is what the first two fixtures say."""
     folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("voila") / "notebooks")
     write_notebook(folder / "page.ipynb", CELLS, may_fail=False)
@@ -52,7 +44,7 @@ def page(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest
         shown.close()
 
 
-def test_values_forms_and_denials_are_on_the_page(page: Page) -> None:
+def test_values_forms_and_denials_are_on_the_page(page):
     body = page.locator("body")
     expect(body).to_contain_text("shown")
     expect(page.locator(".mcp-badge", has_text="read-only").first).to_be_visible()

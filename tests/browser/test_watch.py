@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.kernel_servers import NOTES as SERVER
 from tests.support.pages import asked, expect, finished, output, press, readable, run, running, start
-
-if TYPE_CHECKING:
-    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +36,7 @@ CELLS = (SERVER, "%mcp connect notes", CHANGING, "%mcp connect files")
 CALL = 'r = await host["files"].call_tool("read", {"path": "a.txt"}, asker="agent")\nr.text'
 
 
-def test_a_watched_resource_changes_while_another_cell_runs(lab: Lab) -> None:
+def test_a_watched_resource_changes_while_another_cell_runs(lab):
     cell = start(lab, "%mcp watch note://lines --background")
     watched = finished(cell)
     expect(watched).to_contain_text("<b>first</b>")
@@ -58,7 +53,7 @@ def test_a_watched_resource_changes_while_another_cell_runs(lab: Lab) -> None:
     finished(other)
 
 
-def test_a_watch_that_is_let_go_on_frees_the_kernel(lab: Lab) -> None:
+def test_a_watch_that_is_let_go_on_frees_the_kernel(lab):
     cell = start(lab, "%mcp watch note://lines")
     press(output(cell), "Go on in the background")
     watched = finished(cell)
@@ -68,7 +63,7 @@ def test_a_watch_that_is_let_go_on_frees_the_kernel(lab: Lab) -> None:
     expect(watched).to_contain_text("stopped by %mcp watch --stop")
 
 
-def test_a_changed_tool_is_asked_for_with_the_difference(lab: Lab) -> None:
+def test_a_changed_tool_is_asked_for_with_the_difference(lab):
     run(lab, "%mcp allow 'files:*';")
     expect(run(lab, CALL)).to_contain_text("'contents of a.txt'")
     run(lab, 'await host["files"].call("update");')
@@ -83,7 +78,7 @@ def test_a_changed_tool_is_asked_for_with_the_difference(lab: Lab) -> None:
     expect(finished(cell)).to_contain_text("✓ approved files:read(path=a.txt) by you")
 
 
-def test_changed_tool_is_marked_in_listings_and_explorer(lab: Lab) -> None:
+def test_changed_tool_is_marked_in_listings_and_explorer(lab):
     listed = run(lab, "%mcp tools files").locator("tr", has_text="files:read")
     expect(listed.locator(".mcp-badge").first).to_have_text("Δ changed")
     expect(run(lab, "%mcp tool files:read").locator("ins").last).to_be_visible()

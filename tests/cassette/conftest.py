@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
-def tape(tmp_path: Path) -> Path:
+def tape(tmp_path):
     return tmp_path / "cassettes" / "a.jsonl"

@@ -17,14 +17,13 @@ from tests.support.cassettes import GONE, hosting
 from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 MATH = load("math_server").server
 
 
 @pytest.fixture(autouse=True)
-def ejected() -> Iterator[None]:
+def ejected():
     yield
     assert deck.cassette is None
 
@@ -35,7 +34,7 @@ async def sums(tape: Path, mode: str, target: Any, *pairs: tuple[int, int]) -> l
         return [(await math.call("add", a=a, b=b)).data for a, b in pairs]
 
 
-async def test_cassette_runs_kernel_servers_and_replays_others(tape: Path) -> None:
+async def test_cassette_runs_kernel_servers_and_replays_others(tape):
     kept: list[str] = []
     notes = MCPServer("notes", log_level="ERROR")
 
@@ -50,7 +49,7 @@ async def test_cassette_runs_kernel_servers_and_replays_others(tape: Path) -> No
     assert kept == ["record", "replay"]
 
 
-async def test_cassette_auto_asks_server_for_missing_and_keeps_it(tape: Path) -> None:
+async def test_cassette_auto_asks_server_for_missing_and_keeps_it(tape):
     assert await sums(tape, "record", MATH, (1, 2)) == [3]
     before = tape.read_text("utf-8")
     async with hosting(tape, "auto") as host:
@@ -63,7 +62,7 @@ async def test_cassette_auto_asks_server_for_missing_and_keeps_it(tape: Path) ->
     assert await sums(tape, "replay", GONE, (1, 4), (1, 3), (1, 2)) == [5, 4, 3]
 
 
-async def test_cassette_auto_reports_unreachable_server(tape: Path) -> None:
+async def test_cassette_auto_reports_unreachable_server(tape):
     await sums(tape, "record", MATH, (1, 2))
     async with hosting(tape, "auto") as host:
         math = await host.connect(GONE, name="math")
@@ -74,7 +73,7 @@ async def test_cassette_auto_reports_unreachable_server(tape: Path) -> None:
                 await math.call("add", a=1, b=3)
 
 
-async def test_cassette_once_records_first_then_replays(tape: Path) -> None:
+async def test_cassette_once_records_first_then_replays(tape):
     assert await sums(tape, "once", MATH, (1, 2)) == [3]
     kept = tape.read_text("utf-8")
     assert await sums(tape, "once", GONE, (1, 2)) == [3]
@@ -84,7 +83,7 @@ async def test_cassette_once_records_first_then_replays(tape: Path) -> None:
     assert tape.read_text("utf-8") == kept
 
 
-async def test_cassette_recorded_again_keeps_same_lines(tape: Path) -> None:
+async def test_cassette_recorded_again_keeps_same_lines(tape):
     async def recorded() -> list[str]:
         await sums(tape, "record", MATH, (1, 2), (3, 4))
         text = re.sub(r"listen-\d+", "listen-1", tape.read_text("utf-8"))  # the SDK counts them over all of a process
@@ -94,7 +93,7 @@ async def test_cassette_recorded_again_keeps_same_lines(tape: Path) -> None:
     assert await recorded() == await recorded()
 
 
-async def test_cassette_restarts_open_sessions_and_ends_replayed_ones(tape: Path) -> None:
+async def test_cassette_restarts_open_sessions_and_ends_replayed_ones(tape):
     async with Host() as host:
         await host.connect(MATH, name="math")
         with deck.holding(tape, "record"):
@@ -110,7 +109,7 @@ async def test_cassette_restarts_open_sessions_and_ends_replayed_ones(tape: Path
         assert len(host) == 0
 
 
-def test_no_cassette_and_no_mode_are_refused(tape: Path) -> None:
+def test_no_cassette_and_no_mode_are_refused(tape):
     with pytest.raises(CassetteError, match=r"there is no cassette .*; `%mcp record FILE` makes it"):
         deck.insert(tape, "replay")
     with pytest.raises(CassetteError, match=r"'recrod' is not a mode of a cassette. Did you mean 'record'"):

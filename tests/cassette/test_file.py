@@ -30,7 +30,7 @@ HEADER: dict[str, Any] = {"cassette": 1, "by": "a stranger"}
 HEAD: dict[str, Any] = {"session": 1, "server": "s", "transport": "stdio", "where": "x"}
 
 
-async def test_a_cassette_of_the_first_format_still_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cassette_of_the_first_format_still_plays(monkeypatch):
     monkeypatch.setattr(deck, "asks", lambda: False)
     async with hosting(OLD, "replay") as host:
         watching = host.reports.reporter = Watching()
@@ -45,7 +45,7 @@ async def test_a_cassette_of_the_first_format_still_plays(monkeypatch: pytest.Mo
             await trip.call("plan")
 
 
-async def test_long_base64_is_written_once(tape: Path) -> None:
+async def test_long_base64_is_written_once(tape):
     shown = MCPServer("shown", log_level="ERROR")
     picture = bytes(range(256)) * 100
 
@@ -62,7 +62,7 @@ async def test_long_base64_is_written_once(tape: Path) -> None:
     assert sum("blob" in line for line in lines(tape)) == 1
 
 
-async def test_half_a_line_and_lines_of_unknown_kinds_are_passed_over(tape: Path) -> None:
+async def test_half_a_line_and_lines_of_unknown_kinds_are_passed_over(tape):
     async with hosting(tape, "record") as host:
         math = await host.connect(MATH, name="math")
         await math.call("add", a=1, b=2)
@@ -87,7 +87,7 @@ async def test_half_a_line_and_lines_of_unknown_kinds_are_passed_over(tape: Path
             await math.call("add", a=1, b=2)
 
 
-def test_a_cassette_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+def test_a_cassette_of_a_newer_format_is_refused(tmp_path):
     newer = written(tmp_path / "a.jsonl", {**lines(OLD)[0], "cassette": 2}, *lines(OLD)[1:])
     with pytest.raises(CassetteError) as failed, deck.holding(newer, "replay"):
         pass
@@ -116,7 +116,7 @@ def test_a_cassette_of_a_newer_format_is_refused(tmp_path: Path) -> None:
         (b'{"cassette": 1}\n{"session": ' + b"9" * 5000 + b"}\n", "a number has more than 4,300 digits"),
     ],
 )
-def test_a_file_that_is_no_cassette_is_refused_in_words(content: bytes, problem: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_cassette_is_refused_in_words(content, problem, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(content)
     with pytest.raises(CassetteError, match=problem):
@@ -126,7 +126,7 @@ def test_a_file_that_is_no_cassette_is_refused_in_words(content: bytes, problem:
 # Cassettes of strangers: small ones that unpack to gigabytes
 
 
-def test_a_cassette_above_64_mb_is_refused_with_its_size(tmp_path: Path) -> None:
+def test_a_cassette_above_64_mb_is_refused_with_its_size(tmp_path):
     path = tmp_path / "a.jsonl"
     with path.open("wb") as file:
         file.truncate(3_000_000_000)
@@ -166,7 +166,7 @@ for path in sys.argv[1:]:
 """
 
 
-def test_cassette_bombs_are_refused_within_two_gigabytes(tmp_path: Path) -> None:
+def test_cassette_bombs_are_refused_within_two_gigabytes(tmp_path):
     paths = [written(tmp_path / f"{number}.jsonl", *bomb) for number, bomb in enumerate(BOMBS.values())]
     assert max(path.stat().st_size for path in paths) < 3_000_000
     command = [sys.executable, "-c", PROGRAM, *map(str, paths)]
@@ -178,7 +178,7 @@ def test_cassette_bombs_are_refused_within_two_gigabytes(tmp_path: Path) -> None
     assert [line[:35] for line in said[2:]] == ["the conversations up to here have m"] * 2
 
 
-def test_a_cassette_with_many_notifications_is_read_in_seconds(tmp_path: Path) -> None:
+def test_a_cassette_with_many_notifications_is_read_in_seconds(tmp_path):
     entries: list[Any] = [HEADER, HEAD]
     for number in range(10_000):
         entries += [
@@ -225,7 +225,7 @@ async def recorded(tape: Path, tool: str, calls: int) -> tuple[list[str], list[s
 
 
 @pytest.mark.parametrize("tool", ["text", "image"])
-async def test_a_recording_ends_at_its_bound_and_plays_up_to_there(tool: str, tape: Path) -> None:
+async def test_a_recording_ends_at_its_bound_and_plays_up_to_there(tool, tape):
     answers, told = await recorded(tape, tool, 40)
     assert len(answers) == 40, "no call fails"
     assert told == [
@@ -246,7 +246,7 @@ async def test_a_recording_ends_at_its_bound_and_plays_up_to_there(tool: str, ta
     )
 
 
-async def test_a_full_cassette_gets_nothing_more_in_mode_auto(tape: Path) -> None:
+async def test_a_full_cassette_gets_nothing_more_in_mode_auto(tape):
     await recorded(tape, "text", 20)
     async with hosting(tape, "auto", largest=BOUND, in_process="replay") as host:
         connection = await host.connect(flood_server(), name="flood")
@@ -259,9 +259,7 @@ async def test_a_full_cassette_gets_nothing_more_in_mode_auto(tape: Path) -> Non
 
 
 @pytest.mark.parametrize("flood", ["long replies", "long conversation"])
-def test_model_turns_that_fill_a_cassette_end_the_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flood: str
-) -> None:
+def test_model_turns_that_fill_a_cassette_end_the_recording(tmp_path, monkeypatch, flood):
     monkeypatch.setattr("mcp_magic.agent.cassette.MOST_MESSAGES", 100)
     tape = tmp_path / "a.jsonl"
     told: list[str] = []

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mcp_magic.errors import CassetteError
 from tests.support.cassettes import play, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER: dict[str, Any] = {"cassette": 1, "by": "a stranger"}
 HEAD: dict[str, Any] = {"session": 1, "server": "s", "transport": "stdio", "where": "x"}
@@ -41,7 +38,7 @@ VALUES: list[Any] = [None, True, -1, 10**4000, 1.5, float("nan"), float("inf"), 
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_odd_members_are_read_or_refused_with_their_place(kind: str, tmp_path: Path) -> None:
+def test_odd_members_are_read_or_refused_with_their_place(kind, tmp_path):
     path, line = tmp_path / "a.jsonl", LINES[kind]
     before = [HEADER, *(other for name, other in LINES.items() if name != kind)]
     play(written(path, *before, line))
@@ -74,14 +71,14 @@ def test_odd_members_are_read_or_refused_with_their_place(kind: str, tmp_path: P
         (ANSWER | {"result": {"a": DEEP}}, "nested deeper than 250 levels"),
     ],
 )
-def test_bad_line_error_has_its_number_and_a_remedy(line: dict[str, Any], problem: str, tmp_path: Path) -> None:
+def test_bad_line_error_has_its_number_and_a_remedy(line, problem, tmp_path):
     path = written(tmp_path / "a.jsonl", HEADER, line)
     with pytest.raises(CassetteError) as caught:
         play(path)
     assert str(caught.value).startswith(f"{path}, line 2: {problem}")
 
 
-def test_turn_with_parts_of_no_model_is_refused_with_its_number(tmp_path: Path) -> None:
+def test_turn_with_parts_of_no_model_is_refused_with_its_number(tmp_path):
     head = {"turn": 7, "model": "m", "messages": [{"role": "human", "content": "x"}]}
     chunk = {"turn": 7, "chunk": {"content": 5}}
     path = written(tmp_path / "a.jsonl", HEADER, head, chunk, {"turn": 7, "done": True})

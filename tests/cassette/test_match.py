@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 
-async def test_cassette_names_nearest_request_and_difference(tape: Path) -> None:
+async def test_cassette_names_nearest_request_and_difference(tape):
     async with hosting(tape, "record") as host:
         math = await host.connect(load("math_server").server, name="math")
         await math.call("add", a=1, b=2)
@@ -39,7 +39,7 @@ async def test_cassette_names_nearest_request_and_difference(tape: Path) -> None
         assert (await math.call("add", a=5, b=6)).data == 11
 
 
-async def test_cassette_replays_calls_as_recorded_and_listings_freely(tape: Path) -> None:
+async def test_cassette_replays_calls_as_recorded_and_listings_freely(tape):
     server = MCPServer("counter", log_level="ERROR")
     counted = iter(range(1, 10))
 
@@ -61,7 +61,7 @@ async def test_cassette_replays_calls_as_recorded_and_listings_freely(tape: Path
         assert calls[:6] == ["request", "answer"] * 3, "the trace has what is replayed"
 
 
-async def test_cassette_matches_calls_masked_by_older_version(tape: Path) -> None:
+async def test_cassette_matches_calls_masked_by_older_version(tape):
     server = MCPServer("vault", log_level="ERROR")
 
     @server.tool()
@@ -81,7 +81,7 @@ async def test_cassette_matches_calls_masked_by_older_version(tape: Path) -> Non
         assert (await vault.call("login", **arguments)).text == "hello ada"
 
 
-async def test_sessions_of_one_name_are_played_in_their_order(tape: Path) -> None:
+async def test_sessions_of_one_name_are_played_in_their_order(tape):
     def server(answer: str, *tools: str) -> MCPServer:
         made = MCPServer("mended", log_level="ERROR")
         for name in tools:
@@ -99,7 +99,7 @@ async def test_sessions_of_one_name_are_played_in_their_order(tape: Path) -> Non
     assert recorded == [["a"], "broken", ["a", "b"], "mended"]
 
 
-async def test_cassette_gives_concurrent_calls_their_own_answers(tape: Path) -> None:
+async def test_cassette_gives_concurrent_calls_their_own_answers(tape):
     async def seen(host: Host, target: Any) -> Any:
         watching = host.reports.reporter = Watching()
         connection = await host.connect(target, name="reports")
@@ -110,9 +110,7 @@ async def test_cassette_gives_concurrent_calls_their_own_answers(tape: Path) -> 
     assert await replayed(tape, seen, reporting_server()) == (["2 reports"] * 3, [11, 21, 31])
 
 
-async def test_no_secret_is_written_and_what_is_masked_is_found_again(
-    tape: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_secret_is_written_and_what_is_masked_is_found_again(tape, monkeypatch):
     monkeypatch.setenv("SHOP_API_KEY", "env-secret-4711")
     safe = MCPServer("safe", log_level="ERROR")
 
@@ -144,7 +142,7 @@ async def test_no_secret_is_written_and_what_is_masked_is_found_again(
         assert await session(host, StdioSpec(command=GONE[0]), "another-password") == "used ***"
 
 
-async def test_cassette_replays_in_another_folder_and_omits_its_own(tape: Path) -> None:
+async def test_cassette_replays_in_another_folder_and_omits_its_own(tape):
     files = MCPServer("files", log_level="ERROR")
 
     @files.tool()

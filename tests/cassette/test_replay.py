@@ -35,8 +35,6 @@ from tests.support.waiting import until
 from tests.support.watching import SERVER, Watching
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
@@ -89,7 +87,7 @@ async def everything(host: Host, target: Any) -> dict[str, Any]:
 
 @pytest.mark.lowest
 @pytest.mark.parametrize("way", ["in process", "stdio, handshake", "http", "http, handshake"])
-async def test_a_replay_shows_what_was_seen_without_the_server(tape: Path, way: str) -> None:
+async def test_a_replay_shows_what_was_seen_without_the_server(tape, way):
     kind, _, era = way.partition(", ")
     server = reporting_server(handshake=bool(era))
     async with AsyncExitStack() as stack:
@@ -112,9 +110,7 @@ OSLO, ROME = (Answer.accept({"city": city, "days": 2}) for city in ("Oslo", "Rom
 
 
 @pytest.mark.parametrize("era", ["rounds", "handshake"])
-async def test_cassette_replays_answers_or_asks_the_person_again(
-    tape: Path, era: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+async def test_cassette_replays_answers_or_asks_the_person_again(tape, era, monkeypatch, request):
     if era == "handshake":
         request.getfixturevalue("handshake")
 
@@ -139,7 +135,7 @@ async def test_cassette_replays_answers_or_asks_the_person_again(
             await connection.call("plan")
 
 
-async def test_cassette_replays_stderr_and_protocol_errors(tape: Path) -> None:
+async def test_cassette_replays_stderr_and_protocol_errors(tape):
     async def seen(host: Host, target: Any) -> tuple[str, str, int]:
         connection = await host.connect(target, name="reports")
         await connection.call("stderr", text="from the server")
@@ -154,7 +150,7 @@ async def test_cassette_replays_stderr_and_protocol_errors(tape: Path) -> None:
 # Connections that fail
 
 
-async def test_cassette_replays_failed_connection_without_trying(tape: Path, tmp_path: Path) -> None:
+async def test_cassette_replays_failed_connection_without_trying(tape, tmp_path):
     program = tmp_path / "dying.py"
     program.write_text(DYING)
     async with AsyncExitStack() as stack:
@@ -187,7 +183,7 @@ async def test_cassette_replays_failed_connection_without_trying(tape: Path, tmp
         assert getattr(again["dying"], "stderr", "") == "loading with ***\nno data\n"
 
 
-async def test_cassette_replays_early_stderr_before_first_request(tape: Path) -> None:
+async def test_cassette_replays_early_stderr_before_first_request(tape):
     spec = StdioSpec(command=sys.executable, args=("-c", DYING), env={"API_TOKEN": "sesame-123"})
     async with hosting(tape, "record") as host:
         with pytest.raises(ServerExitedError):
@@ -203,7 +199,7 @@ async def test_cassette_replays_early_stderr_before_first_request(tape: Path) ->
     assert shown == [("line", "stderr")] * len(early) + [("server/discover", "→")]
 
 
-async def test_cassette_fails_only_first_connect_of_a_retried_server(tape: Path) -> None:
+async def test_cassette_fails_only_first_connect_of_a_retried_server(tape):
     async def seen(host: Host, *targets: Any) -> list[Any]:
         with pytest.raises(CommandNotFoundError) as failed:
             await host.connect(targets[0], name="math")
@@ -213,7 +209,7 @@ async def test_cassette_fails_only_first_connect_of_a_retried_server(tape: Path)
     await replayed(tape, seen, ["pythn3-nowhere"], PLAIN, again=(GONE, GONE))
 
 
-async def test_cassette_replays_fallback_and_forgotten_session(tape: Path) -> None:
+async def test_cassette_replays_fallback_and_forgotten_session(tape):
     math = load("math_server").server
     app = Forgetful(math.streamable_http_app())
 
@@ -242,7 +238,7 @@ FAULTS = (
 
 
 @ERAS
-async def test_cassette_replays_dying_server_with_stray_output(tape: Path, tmp_path: Path, version: str) -> None:
+async def test_cassette_replays_dying_server_with_stray_output(tape, tmp_path, version):
     async def seen(host: Host, target: list[str]) -> list[Any]:
         told = []
         connection = await host.connect(target, name="rogue")
@@ -269,7 +265,7 @@ ANSWERS = (
 
 
 @ERAS
-async def test_cassette_replays_http_errors_at_the_same_place(tape: Path, version: str) -> None:
+async def test_cassette_replays_http_errors_at_the_same_place(tape, version):
     async def seen(host: Host, url: str) -> list[Any]:
         connection = await quick(host).connect(url, name="rogue")
         told = [await tried(connection, tool) for tool in ANSWERS]
@@ -285,7 +281,7 @@ async def test_cassette_replays_http_errors_at_the_same_place(tape: Path, versio
         assert await seen(host, rogue.url) == recorded
 
 
-async def test_cassette_ends_idle_session_by_the_next_call(tape: Path) -> None:
+async def test_cassette_ends_idle_session_by_the_next_call(tape):
     async def seen(host: Host, target: list[str], *, kill: bool) -> list[Any]:
         connection = await host.connect(target, name="math")
         told: list[Any] = [(await connection.call("add", a=1, b=2)).data, connection.state]
@@ -317,7 +313,7 @@ server.run()
 """
 
 
-async def test_cassette_keeps_last_stderr_of_a_server(tape: Path) -> None:
+async def test_cassette_keeps_last_stderr_of_a_server(tape):
     async def seen(host: Host, target: list[str]) -> str:
         connection = await host.connect(target, name="talking", cwd=str(ROOT))
         await tried(connection, "right")

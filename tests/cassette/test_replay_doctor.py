@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -15,9 +15,6 @@ from mcp_magic.errors import CassetteError
 from tests.support.asgi import serving
 from tests.support.cassettes import GONE, hosting, lines, replayed
 from tests.support.doctors import TOOL, sick
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BROKEN = {"name": "count", "description": "", "inputSchema": {"type": "object", "properties": {"a": {"type": "char"}}}}
 
@@ -40,7 +37,7 @@ def notes(text: str = "kept") -> MCPServer:
     return server
 
 
-async def test_cassette_replays_doctor_report_without_starting_servers(tape: Path) -> None:
+async def test_cassette_replays_doctor_report_without_starting_servers(tape):
     async def seen(host: Host, ill: Any, well: Any, url: str) -> list[Any]:
         reports = [
             await examine(host, ill, name="ill"),
@@ -66,7 +63,7 @@ async def test_cassette_replays_doctor_report_without_starting_servers(tape: Pat
             await examine(host, GONE, name="other")
 
 
-async def test_cassette_separates_doctor_sessions_from_later_ones(tape: Path) -> None:
+async def test_cassette_separates_doctor_sessions_from_later_ones(tape):
     async def seen(host: Host, target: list[str]) -> list[Any]:
         first = whole(await examine(host, target, name="sick"))
         connection = await host.connect(target, name="sick")
@@ -77,7 +74,7 @@ async def test_cassette_separates_doctor_sessions_from_later_ones(tape: Path) ->
     assert len([line for line in lines(tape) if "server" in line]) == 1
 
 
-async def test_cassette_doctor_shows_recorded_report_for_kernel_server(tape: Path) -> None:
+async def test_cassette_doctor_shows_recorded_report_for_kernel_server(tape):
     async with hosting(tape, "record") as host:
         recorded = whole(await examine(host, notes(), name="notes", call="keep"))
     async with hosting(tape, "replay") as host:
@@ -88,7 +85,7 @@ async def test_cassette_doctor_shows_recorded_report_for_kernel_server(tape: Pat
         assert whole(await examine(host, notes(), name="notes", call="keep")) == recorded
 
 
-async def test_a_report_says_no_secret_and_can_be_read(tape: Path) -> None:
+async def test_a_report_says_no_secret_and_can_be_read(tape):
     command = [sys.executable, "-c", "import os, sys; sys.exit('bad ' + os.environ['API_TOKEN'])"]
     async with hosting(tape, "record") as host:
         await examine(host, command, name="bad", env={"API_TOKEN": "sesame-4711"})
@@ -98,7 +95,7 @@ async def test_a_report_says_no_secret_and_can_be_read(tape: Path) -> None:
     assert "sesame" not in tape.read_text("utf-8")
 
 
-async def test_cassette_replays_url_server_beside_live_namesake(tape: Path) -> None:
+async def test_cassette_replays_url_server_beside_live_namesake(tape):
     async def seen(host: Host, other: Host, server: MCPServer, url: str) -> list[str]:
         await host.connect(server, name="notes")
         mine = (await host["notes"].call("keep")).text

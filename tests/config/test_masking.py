@@ -54,7 +54,7 @@ def answer(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("secret", [SECRET, PLAIN])
-def test_a_secret_is_masked_however_it_is_written(secret: str) -> None:
+def test_a_secret_is_masked_however_it_is_written(secret):
     spec = HttpSpec(url="https://x.example/", headers={"X-API-Key": secret})
     masker = Masker(spec.secrets)
     for name, written in spellings(secret).items():
@@ -72,13 +72,13 @@ def test_a_secret_is_masked_however_it_is_written(secret: str) -> None:
         ({"Sec-WebSocket-Protocol": "mcp, bearer.a1b2c3, a1b2c3d4e5f6a7b8c9"}, ["a1b2c3d4e5f6a7b8c9"]),
     ],
 )
-def test_what_a_header_stands_for_is_a_secret_too(headers: dict[str, str], secrets: list[str]) -> None:
+def test_what_a_header_stands_for_is_a_secret_too(headers, secrets):
     spec = WebSocketSpec(url="ws://x.example/", headers=headers)
     for secret in secrets:
         assert secret not in spec.masked(f"I was sent {secret} just now")
 
 
-def test_url_credentials_are_masked_like_their_header() -> None:
+def test_url_credentials_are_masked_like_their_header():
     spec = HttpSpec(url=f"https://me:{quote(PASSWORD)}%21@x.example/")
     sent = base64.b64encode(f"me:{PASSWORD}!".encode()).decode()
     for written in (sent, sent.rstrip("="), f"me:{PASSWORD}!", f"{PASSWORD}!"):
@@ -94,7 +94,7 @@ def test_url_credentials_are_masked_like_their_header() -> None:
         {"params": {"text": f"authorization: I sent basic {BASIC.rstrip('=')}"}},
     ],
 )
-def test_base64_credentials_are_masked_everywhere(message: Any) -> None:
+def test_base64_credentials_are_masked_everywhere(message):
     masker = Masker(())
     assert BASIC.rstrip("=") not in masked(masker, message)
     for secret in (BASIC, BASIC.rstrip("="), f"me:{PASSWORD}", PASSWORD, *in_base64(PASSWORD)):
@@ -115,7 +115,7 @@ def test_base64_credentials_are_masked_everywhere(message: Any) -> None:
         json.dumps({"text": json.dumps({"Cookie": f"a=b; sid={PASSWORD}"})}),
     ],
 )
-def test_cookies_in_text_are_masked_everywhere(text: str) -> None:
+def test_cookies_in_text_are_masked_everywhere(text):
     masker = Masker(())
     for message in (text, f"got {PASSWORD} and {in_base64(PASSWORD)}"):
         shown = masked(masker, answer(message))
@@ -125,7 +125,7 @@ def test_cookies_in_text_are_masked_everywhere(text: str) -> None:
 
 
 @pytest.mark.parametrize("args", [("--author", "Ann"), ("--path=/tmp/x",), ("--port", "80"), ("a=b",), ("time: 10",)])
-def test_arguments_that_are_no_secrets_stay(args: tuple[str, ...]) -> None:
+def test_arguments_that_are_no_secrets_stay(args):
     assert mask_arguments(args) == args
     assert mask_arguments(("--auth", "--port", "80")) == ("--auth", "--port", "80")  # an option is no value
 
@@ -142,7 +142,7 @@ def test_arguments_that_are_no_secrets_stay(args: tuple[str, ...]) -> None:
         ("postgres://me:p#w@h/db", "postgres://***@h/db"),
     ],
 )
-def test_a_url_is_shown_as_it_is_without_its_secrets(url: str, shown: str) -> None:
+def test_a_url_is_shown_as_it_is_without_its_secrets(url, shown):
     assert mask_arguments(("--db", url)) == ("--db", shown)
     if "#" not in url:
         assert mask_url(url) == shown
@@ -162,14 +162,14 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_long_texts_are_masked_in_linear_time(name: str) -> None:
+def test_long_texts_are_masked_in_linear_time(name):
     for mask in (Masker(()).text, mask_text):
         began = time.thread_time()
         mask(TEXTS[name])
         assert time.thread_time() - began < 3  # minutes, where each character is looked at from each other one
 
 
-def test_a_secret_is_masked_behind_a_word_that_runs_into_its_url() -> None:
+def test_a_secret_is_masked_behind_a_word_that_runs_into_its_url():
     text = "a" * 100 + "https://me:sesame@x.org/"
     assert "sesame" not in Masker(()).text(text)
     assert "sesame" not in mask_text(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,11 +18,6 @@ from mcp_magic.doctor.examine import examine
 from mcp_magic.errors import ConnectError
 from tests.support.asgi import answering, serving
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-
 PLAIN, PASSWORD, TENANT, NAME = "s3same-4711", "0pen-sesame", "a1b2c3d4e5f6a7b8", "bob-4711"
 BASIC = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
 DIES = "import os, sys; print('cannot log in with', *sys.argv[1:], os.environ['NOTE'], file=sys.stderr); sys.exit(3)"
@@ -32,7 +27,7 @@ Declare = Any
 
 
 @pytest.fixture
-def declared(tmp_path: Path) -> Declare:
+def declared(tmp_path):
     """Read an entry of a file with variables."""
     environ = {"HOME": str(tmp_path), "MY_SECRET": PLAIN, "TENANT": TENANT, "NAME": NAME}
 
@@ -53,7 +48,7 @@ COMMAND = {
 
 
 @pytest.mark.parametrize("table", [URL, COMMAND], ids=["url", "command"])
-def test_a_declaration_with_variables_is_shown_with_names(declared: Declare, table: dict[str, Any]) -> None:
+def test_a_declaration_with_variables_is_shown_with_names(declared, table):
     entry = declared(table)
     shown = f"{entry.spec!r} {entry.spec.where} {entry.written} {entry!r}"
     assert not [value for value in (PLAIN, TENANT, NAME) if value in shown], shown
@@ -64,7 +59,7 @@ def test_a_declaration_with_variables_is_shown_with_names(declared: Declare, tab
     assert declared({"url": "http://x.example/${NO_TOKEN:-fallback}"}).spec.secrets == {"fallback"}
 
 
-async def test_an_echo_leaks_no_secret_to_trace_tape_and_card(host: Host, tmp_path: Path, declared: Declare) -> None:
+async def test_an_echo_leaks_no_secret_to_trace_tape_and_card(host, tmp_path, declared):
     server = MCPServer("mirror")
 
     @server.tool()
@@ -105,7 +100,7 @@ async def test_an_echo_leaks_no_secret_to_trace_tape_and_card(host: Host, tmp_pa
     assert "${MY_SECRET}" in card
 
 
-async def test_errors_and_stderr_of_a_server_have_no_secret(host: Host, declared: Declare) -> None:
+async def test_errors_and_stderr_of_a_server_have_no_secret(host, declared):
     command = {"command": sys.executable, "args": ["-c", DIES, "${MY_SECRET}"], "env": {"NOTE": "${MY_SECRET}"}}
     with pytest.raises(ConnectError) as caught:
         await host.connect(declared(command), name="theirs")
@@ -123,7 +118,7 @@ async def test_errors_and_stderr_of_a_server_have_no_secret(host: Host, declared
         assert PLAIN not in f"{caught.value} {caught.value!r}"
 
 
-async def test_no_redirect_and_no_report_of_the_doctor_shows_one(host: Host, declared: Declare) -> None:
+async def test_no_redirect_and_no_report_of_the_doctor_shows_one(host, declared):
     async def redirecting(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             location = f"http://elsewhere.example/{PLAIN}?token={PLAIN}".encode()
@@ -152,9 +147,7 @@ await begin()
 """
 
 
-def test_verbose_traceback_shows_only_values_of_the_cell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verbose_traceback_shows_only_values_of_the_cell(monkeypatch, capsys):
     monkeypatch.setenv("OURS", PASSWORD)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     shell = InteractiveShell(colors="nocolor", xmode="Verbose")

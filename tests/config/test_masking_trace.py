@@ -13,7 +13,7 @@ VALUE = "s3cr3t-v4lue"
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "é" * 100_000, 'a line with "quotes"\n' * 5000, "x\x00" * 50_000])
-def test_a_long_text_keeps_its_size_and_the_names_after_it(text: str) -> None:
+def test_a_long_text_keeps_its_size_and_the_names_after_it(text):
     message = {"result": {"content": [{"type": "text", "text": text}], "isError": False}, "id": 7}
     written, size, whole = Masker(()).write(message)
     assert size == pytest.approx(len(json.dumps(message, ensure_ascii=False).encode()), rel=0.01)
@@ -23,7 +23,7 @@ def test_a_long_text_keeps_its_size_and_the_names_after_it(text: str) -> None:
     assert len(kept["result"]["content"][0]["text"]) < KEPT_BYTES
 
 
-def test_a_secret_that_is_cut_in_two_is_hidden() -> None:
+def test_a_secret_that_is_cut_in_two_is_hidden():
     masker = Masker(["correct-horse-battery"])
     for start in range(KEPT_BYTES - 400, KEPT_BYTES):
         text = "." * start + "correct-horse-battery" + "." * 1000
@@ -54,7 +54,7 @@ def test_a_secret_that_is_cut_in_two_is_hidden() -> None:
         {"text": f"API_KEY={VALUE}", "progressToken": 7},
     ],
 )
-def test_a_secret_by_its_name_is_masked_before_it_is_kept(message: dict[str, Any]) -> None:
+def test_a_secret_by_its_name_is_masked_before_it_is_kept(message):
     masker = Masker(())
     whole = {"jsonrpc": "2.0", "id": 1, "result": message}
     written, size, _ = masker.write(whole)
@@ -65,7 +65,7 @@ def test_a_secret_by_its_name_is_masked_before_it_is_kept(message: dict[str, Any
 
 
 @pytest.mark.parametrize("text", [f"日本 API_KEY={VALUE}", f"\ud800 API_KEY={VALUE}"])
-def test_a_secret_is_masked_among_other_letters(text: str) -> None:
+def test_a_secret_is_masked_among_other_letters(text):
     masker = Masker(())
     assert b"v4lue" not in masker.mask(masker.write({"text": text})[0])
     assert "v4lue" not in masker.text(text)
@@ -80,7 +80,7 @@ def test_a_secret_is_masked_among_other_letters(text: str) -> None:
         {"text": "naïve 日本 \U0001f600"},
     ],
 )
-def test_a_text_that_only_looks_like_a_secret_is_kept(message: dict[str, Any]) -> None:
+def test_a_text_that_only_looks_like_a_secret_is_kept(message):
     masker = Masker(["nothing"])
     written, _, whole = masker.write(message)
     assert json.loads(written) == message
@@ -88,7 +88,7 @@ def test_a_text_that_only_looks_like_a_secret_is_kept(message: dict[str, Any]) -
     assert whole
 
 
-def test_a_message_that_cannot_be_written_is_kept_in_part() -> None:
+def test_a_message_that_cannot_be_written_is_kept_in_part():
     deep: Any = "end"
     for _ in range(100_000):
         deep = [deep]

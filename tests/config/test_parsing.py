@@ -76,30 +76,30 @@ URLS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_named_after_script_module_or_package(name: str) -> None:
+def test_a_command_is_named_after_script_module_or_package(name):
     for line in COMMANDS[name]:
         command, *args = line.split()
         assert name_of_command(command, args) == name
 
 
 @pytest.mark.parametrize("name", URLS)
-def test_a_url_is_named_after_its_host(name: str) -> None:
+def test_a_url_is_named_after_its_host(name):
     assert {name_of_url(url) for url in URLS[name]} == {name}
 
 
 @given(st.text())
-def test_whatever_the_text_its_slug_is_a_name(text: str) -> None:
+def test_whatever_the_text_its_slug_is_a_name(text):
     assert check_name(slug(text)) == slug(text)
 
 
 @given(st.text(alphabet="abc", min_size=1), st.sets(st.text(alphabet="abc_23", min_size=1)))
-def test_a_unique_name_is_not_taken_and_starts_with_the_name(name: str, taken: set[str]) -> None:
+def test_a_unique_name_is_not_taken_and_starts_with_the_name(name, taken):
     unique = unique_name(name, taken)
     assert unique not in taken
     assert re.fullmatch(rf"{name}(_\d+)?", unique)
 
 
-def test_a_name_that_is_none_says_what_would_be() -> None:
+def test_a_name_that_is_none_says_what_would_be():
     for name in ("weather", "_x", "a-b_2"):
         assert check_name(name) == name
     for name in ("2nd", "my server", "a:b", "a\n", "-x"):
@@ -120,12 +120,12 @@ def parsed(fields: dict[str, Any], environ: dict[str, str], base: Path | None = 
         *(("${B:-http://h:80/a?b=c}", "http://h:80/a?b=c"), ("${userHome}/x", "/home/me/x")),
     ],
 )
-def test_variables_are_expanded_once(text: str, expanded: str) -> None:
+def test_variables_are_expanded_once(text, expanded):
     environ = {"A": "1", "EMPTY": "", "NESTED": "${A}", "HOME": "/home/me"}
     assert parsed({"command": "x", "args": [text]}, environ).spec == StdioSpec(command="x", args=(expanded,))
 
 
-def test_variables_are_expanded_in_every_string(tmp_path: Path) -> None:
+def test_variables_are_expanded_in_every_string(tmp_path):
     url = {"url": "http://${V}:${PORT}/${V}", "headers": {"A": "Bearer ${V}"}}
     spec = parsed(url, {"V": "v", "PORT": "80"}).spec
     assert spec == HttpSpec(url="http://v:80/v", headers={"A": "Bearer v"}, fallback=True)
@@ -149,7 +149,7 @@ UNEXPANDED = {
 
 
 @pytest.mark.parametrize("text", UNEXPANDED)
-def test_a_variable_that_is_not_set_is_a_problem_of_its_server(text: str) -> None:
+def test_a_variable_that_is_not_set_is_a_problem_of_its_server(text):
     entry = parsed({"command": "x", "env": {"T": text}}, {"WEATHER_TOKEN": "s3cr3t-value"})
     assert str(entry.problem) == f"mcp.json: server 'it': {UNEXPANDED[text]}"
     assert entry.spec is None
@@ -164,7 +164,7 @@ def test_a_variable_that_is_not_set_is_a_problem_of_its_server(text: str) -> Non
         ("[1, /* last */ ]", [1]),
     ],
 )
-def test_comments_and_trailing_commas_are_read(text: str, value: Any) -> None:
+def test_comments_and_trailing_commas_are_read(text, value):
     assert parse_json(text, source="x") == value
 
 
@@ -178,7 +178,7 @@ def test_comments_and_trailing_commas_are_read(text: str, value: Any) -> None:
         pytest.param("[" * 100_000, "x: nested too deeply", id="deep"),
     ],
 )
-def test_a_mistake_in_json_has_its_line_and_column(text: str, message: str) -> None:
+def test_a_mistake_in_json_has_its_line_and_column(text, message):
     assert said(ConfigError, parse_json, text, source="x") == message
 
 
@@ -197,12 +197,12 @@ def test_a_mistake_in_json_has_its_line_and_column(text: str, message: str) -> N
         *(("[a.b.c]\n", ("a", "b"), 1), ("x = 1", ("y",), None), ("", ("y",), None)),
     ],
 )
-def test_the_line_of_a_key_is_found(text: str, path: tuple[str | int, ...], line: int | None) -> None:
+def test_the_line_of_a_key_is_found(text, path, line):
     assert find_line(text, path) == line
 
 
 @pytest.mark.lowest
-def test_variables_of_an_env_file_that_use_others_are_read(tmp_path: Path) -> None:
+def test_variables_of_an_env_file_that_use_others_are_read(tmp_path):
     path = tmp_path / ".env"
     path.write_text("HOST=a.example\nURL=https://${HOST}/${NONE:-x}\n")
     assert read_env_file(path) == {"HOST": "a.example", "URL": "https://a.example/x"}
@@ -221,7 +221,7 @@ TOO_MANY = "its variables refer to too many others"
         ),
     ],
 )
-def test_a_hostile_env_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_a_hostile_env_file_is_refused(text, message, tmp_path):
     path = tmp_path / ".env"
     path.write_text(text)
     before = time.process_time()
@@ -231,20 +231,20 @@ def test_a_hostile_env_file_is_refused(text: str, message: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["consent = 1", "consent = 'x'", "[consent]\na = 1", "a = " + "[" * 5000])
-def test_rules_that_are_none_are_refused_with_the_file(text: str) -> None:
+def test_rules_that_are_none_are_refused_with_the_file(text):
     with pytest.raises(ConfigError, match=r"^rules\.toml: "):
         parse_rules(text, source="rules.toml")
 
 
 @pytest.mark.parametrize("read", [Answers.load, read_snapshot])
-def test_data_that_nests_without_end_is_refused(read: Any, tmp_path: Path) -> None:
+def test_data_that_nests_without_end_is_refused(read, tmp_path):
     path = tmp_path / "data.json"
     path.write_text("[" * 150_000)
     with pytest.raises((ArgumentsError, ConfigError), match=r"JSON|nested too deeply"):
         read(path)
 
 
-def test_unencodable_file_is_written_or_a_readable_error(tmp_path: Path) -> None:
+def test_unencodable_file_is_written_or_a_readable_error(tmp_path):
     write_text(tmp_path / "page.md", "Zo\u00eb \ud83d")
     assert (tmp_path / "page.md").read_bytes() == b"Zo\xc3\xab \\ud83d"
     with pytest.raises(ConfigError, match="cannot be written: embedded null byte"):

@@ -16,8 +16,6 @@ from mcp_magic.errors import ConfigError
 from tests.support.raising import said
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp_magic.config.project import Declaration
 
 SECRET = "s3cr3t-value"
@@ -55,7 +53,7 @@ def parse(text: str, *, source: str = "mcp_magic.toml", settings: Any = SETTINGS
     return parse_declaration(text, source=source, settings=settings, **{"environ": {}, "base": None, **more})
 
 
-def test_the_documented_declaration_is_read(tmp_path: Path) -> None:
+def test_the_documented_declaration_is_read(tmp_path):
     declared = parse(EXAMPLE, environ={"WEATHER_TOKEN": SECRET}, base=tmp_path)
     headers = {"Authorization": f"Bearer {SECRET}"}
     assert {name: entry.spec for name, entry in declared.servers.items()} == {
@@ -105,7 +103,7 @@ show = "answer"
 """
 
 
-def test_every_key_of_servers_rules_and_agents_is_read(tmp_path: Path) -> None:
+def test_every_key_of_servers_rules_and_agents_is_read(tmp_path):
     (tmp_path / "my.env").write_text("A=1\n", encoding="utf-8")
     declared = parse(EVERY_KEY, base=tmp_path)
     assert declared.servers["a"].disabled
@@ -118,7 +116,7 @@ def test_every_key_of_servers_rules_and_agents_is_read(tmp_path: Path) -> None:
     assert declared.agents["a"]["max_turns"] == 5
 
 
-def test_settings_and_empty_declarations_are_read(tmp_path: Path) -> None:
+def test_settings_and_empty_declarations_are_read(tmp_path):
     assert parse("[settings]\nx = [1]", settings=None).settings == {"x": [1]}  # that nobody knows yet
     assert parse("[settings]\ntimeout = 5").settings == {"timeout": 5}  # an integer is a number
     empty = parse("# nothing yet\n")
@@ -169,11 +167,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("message", MISTAKES, ids=lambda message: message.split(":")[1].strip())
-def test_a_mistake_says_file_line_and_what_is_valid(message: str) -> None:
+def test_a_mistake_says_file_line_and_what_is_valid(message):
     assert said(ConfigError, parse, MISTAKES[message]) == f"mcp_magic.toml:{message}"
 
 
-def test_a_mistake_in_pyproject_has_its_line_there() -> None:
+def test_a_mistake_in_pyproject_has_its_line_there():
     text = "[project]\nname = 'x'\n\n[tool.mcp_magic.settings]\ndisplay_rows = 'x'\n"
     with pytest.raises(ConfigError, match=r"^/a/pyproject\.toml:5: settings\.display_rows: expected an integer"):
         parse(text, source="/a/pyproject.toml")
@@ -181,7 +179,7 @@ def test_a_mistake_in_pyproject_has_its_line_there() -> None:
     assert said(ConfigError, parse, "[project]\n", source="pyproject.toml") == message
 
 
-def test_server_this_machine_lacks_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_server_this_machine_lacks_does_not_stop_the_others(tmp_path):
     text = "[servers.a]\nurl = '${NOPE}'\n[servers.b]\ncommand = 'x'\nenv_file = 'no.env'\n[servers.c]\ncommand = 'x'"
     declared = parse(text, base=tmp_path)
     unset = "the variable NOPE is not set (environment, .env). ${NOPE:-default} gives it a default."
@@ -194,11 +192,11 @@ def test_server_this_machine_lacks_does_not_stop_the_others(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "field", [f"headers = {{ A = ['{SECRET}'] }}", f"headers = '{SECRET}'", f"verify = ['{SECRET}']"]
 )
-def test_no_message_about_a_server_repeats_its_values(field: str) -> None:
+def test_no_message_about_a_server_repeats_its_values(field):
     assert SECRET not in said(ConfigError, parse, f"[servers.a]\nurl = 'http://h'\n{field}")
 
 
-def test_the_nearest_kind_of_declaration_is_loaded(tmp_path: Path) -> None:
+def test_the_nearest_kind_of_declaration_is_loaded(tmp_path):
     (tmp_path / ".env").write_text("X=from-dotenv\n", encoding="utf-8")
     contents = {
         ".mcp.json": "{}",
@@ -217,7 +215,7 @@ def test_the_nearest_kind_of_declaration_is_loaded(tmp_path: Path) -> None:
     assert loaded == {".mcp.json": [], **{name: [spec] for name, spec in zip([*contents][1:], specs, strict=True)}}
 
 
-def test_a_pyproject_counts_if_it_has_our_table(tmp_path: Path) -> None:
+def test_a_pyproject_counts_if_it_has_our_table(tmp_path):
     path = tmp_path / "pyproject.toml"
     path.write_text("[tool.ruff]\n", encoding="utf-8")
     places = "mcp_magic.toml, pyproject.toml with [tool.mcp_magic], mcp.json, .mcp.json"
@@ -228,7 +226,7 @@ def test_a_pyproject_counts_if_it_has_our_table(tmp_path: Path) -> None:
         load_declaration(path)
 
 
-def test_a_plan_changes_only_what_differs() -> None:
+def test_a_plan_changes_only_what_differs():
     same = StdioSpec(command="x", args=("1",))
     login = AuthOptions(client_secret="a-secret", client_id="a")
     declared = {
@@ -301,7 +299,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_150_kb_of_a_hostile_file_take_two_seconds(name: str, tmp_path: Path) -> None:
+def test_150_kb_of_a_hostile_file_take_two_seconds(name, tmp_path):
     path = tmp_path / name
     path.write_text(HOSTILE[name])
     before = time.process_time()
@@ -316,7 +314,7 @@ def test_150_kb_of_a_hostile_file_take_two_seconds(name: str, tmp_path: Path) ->
     assert time.process_time() - before < SECONDS
 
 
-def test_hostile_files_do_not_slow_tab_completion(tmp_path: Path) -> None:
+def test_hostile_files_do_not_slow_tab_completion(tmp_path):
     (tmp_path / "mcp.json").write_text(HOSTILE["a string without end.json"])
     (tmp_path / ".mcp.json").write_text(HOSTILE["many servers.json"])
     before = time.process_time()
@@ -326,7 +324,7 @@ def test_hostile_files_do_not_slow_tab_completion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mcp.json", "mcp_magic.toml"])
-def test_a_huge_file_or_a_pipe_is_refused_at_once(name: str, tmp_path: Path) -> None:
+def test_a_huge_file_or_a_pipe_is_refused_at_once(name, tmp_path):
     path = tmp_path / name
     with path.open("wb") as file:
         file.truncate(3_000_000_000)  # no disk is used for it

@@ -16,9 +16,6 @@ from tests.support.kernel_servers import MATH
 from tests.support.kernels import Kernel, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.support.kernels import Cell
 
 pytestmark = pytest.mark.kernel
@@ -48,7 +45,7 @@ LOOSENS = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """The home of the person, who has a server called github."""
     home = tmp_path_factory.mktemp("home")
     (home / ".claude.json").write_text(servers(github={"command": "my-own-github"}))
@@ -56,12 +53,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(tmp_path_factory):
     return tmp_path_factory.mktemp("clone")
 
 
 @pytest.fixture(scope="module")
-def running(home: Path, clone: Path) -> Iterator[Kernel]:
+def running(home, clone):
     kernel = Kernel(clone, environment(home, AWS_SECRET_ACCESS_KEY=SECRET))
     try:
         kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nfrom mcp_magic.consent.consent import Request")
@@ -72,7 +69,7 @@ def running(home: Path, clone: Path) -> Iterator[Kernel]:
 
 
 @pytest.fixture
-def kernel(running: Kernel, home: Path, clone: Path) -> Iterator[Kernel]:
+def kernel(running, home, clone):
     """The kernel, in which the session `mine` is the person's own; nothing was said yes to."""
     yield running
     running.ok("if 'theirs' in host:\n    %mcp disconnect theirs")
@@ -118,7 +115,7 @@ def plain(kernel: Kernel, line: str) -> str:
 
 
 @pytest.mark.parametrize("said", LOOSENS)
-def test_loosening_is_refused_where_nobody_can_be_asked(kernel: Kernel, clone: Path, said: str) -> None:
+def test_loosening_is_refused_where_nobody_can_be_asked(kernel, clone, said):
     (clone / "mcp_magic.toml").write_text(LOOSENS[said])
     dry = plain(kernel, "%mcp up --dry-run")
     before = kernel.ok("%config MCPMagics").stdout
@@ -129,7 +126,7 @@ def test_loosening_is_refused_where_nobody_can_be_asked(kernel: Kernel, clone: P
     assert kernel.ok("sorted(host), host.consent.rules").text == "(['mine'], [])"
 
 
-def test_offered_trust_line_covers_this_content_only(kernel: Kernel, clone: Path) -> None:
+def test_offered_trust_line_covers_this_content_only(kernel, clone):
     file = clone / "mcp_magic.toml"
     file.write_text(f"{SERVER}trust = true\n")
     trust(kernel)
@@ -147,7 +144,7 @@ def test_offered_trust_line_covers_this_content_only(kernel: Kernel, clone: Path
 
 
 @pytest.mark.parametrize("way", ["input", "panel"])
-def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel: Kernel, clone: Path, home: Path, way: str) -> None:
+def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel, clone, home, way):
     (clone / "mcp_magic.toml").write_text(f"{SERVER}\n{ALL}")
     kernel.ok(f"%config MCPMagics.ask_with = '{way}'")
     if way == "input":
@@ -164,7 +161,7 @@ def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel: Kernel, clone: 
     kernel.ok("%config MCPMagics.ask_with = 'auto'")
 
 
-def test_a_no_leaves_everything_as_it_was(kernel: Kernel, clone: Path) -> None:
+def test_a_no_leaves_everything_as_it_was(kernel, clone):
     (clone / "mcp_magic.toml").write_text(f'{SERVER}\n[settings]\napproval = "auto"\n')
     asked = answer(kernel, "%mcp up", "n")
     assert kernel.ok("sorted(host), host.consent.policy").text == "(['mine'], 'ask')"
@@ -172,7 +169,7 @@ def test_a_no_leaves_everything_as_it_was(kernel: Kernel, clone: Path) -> None:
     assert str(MATH) in asked
 
 
-def test_rules_of_a_file_are_for_its_own_servers_only(kernel: Kernel, clone: Path) -> None:
+def test_rules_of_a_file_are_for_its_own_servers_only(kernel, clone):
     (clone / "mcp_magic.toml").write_text(f"{SERVER}\n{ALL}")
     trust(kernel)
     kernel.ok("%mcp up")
@@ -181,7 +178,7 @@ def test_rules_of_a_file_are_for_its_own_servers_only(kernel: Kernel, clone: Pat
     assert [verdict(kernel, tool) for tool in ("theirs:add", "mine:add")] == ["allow", "ask"]
 
 
-def test_what_only_tightens_or_declares_needs_no_yes(kernel: Kernel, clone: Path) -> None:
+def test_what_only_tightens_or_declares_needs_no_yes(kernel, clone):
     tight = '[settings]\napproval = "deny"\ndisplay_rows = 20\n[[consent]]\ndeny = "mine:*"\n[[consent]]\nask = "*"\n'
     (clone / "mcp_magic.toml").write_text(f"{SERVER}env = {{ A = '${{HOME}}' }}\n{tight}")
     shown = plain(kernel, "%mcp up")
@@ -194,7 +191,7 @@ THEIRS = {"url": "http://127.0.0.1:9/${AWS_SECRET_ACCESS_KEY}", "headers": {"X-T
 
 
 @pytest.mark.parametrize("file", [".mcp.json", "mcp.json", ".vscode/mcp.json"])
-def test_connecting_a_project_server_by_name_requires_trust(kernel: Kernel, clone: Path, file: str) -> None:
+def test_connecting_a_project_server_by_name_requires_trust(kernel, clone, file):
     (clone / ".vscode").mkdir()
     (clone / file).write_text(servers(theirs=THEIRS))
     own = f"%mcp connect --config {file} theirs"
@@ -208,7 +205,7 @@ def test_connecting_a_project_server_by_name_requires_trust(kernel: Kernel, clon
     kernel.ok("e.close()")
 
 
-def test_project_server_with_a_personal_name_requires_trust(kernel: Kernel, clone: Path, home: Path) -> None:
+def test_project_server_with_a_personal_name_requires_trust(kernel, clone, home):
     file = clone / "mcp_magic.toml"
     file.write_text(SERVER.replace("theirs", "github"))
     assert "github would be the server of" in (dry := plain(kernel, "%mcp up --dry-run"))
@@ -229,7 +226,7 @@ def test_project_server_with_a_personal_name_requires_trust(kernel: Kernel, clon
     assert SECRET not in cell.shown_error
 
 
-def test_replacing_an_open_session_asks_and_loses_its_rules(kernel: Kernel, clone: Path) -> None:
+def test_replacing_an_open_session_asks_and_loses_its_rules(kernel, clone):
     file = clone / "mcp_magic.toml"
     file.write_text(MINE + 'env = { LD_AUDIT = "" }\n')
     kernel.ok("%mcp allow mine:*")
@@ -276,7 +273,7 @@ os._exit(0)
 """
 
 
-def test_no_config_file_of_the_working_folder_is_read(tmp_path: Path) -> None:
+def test_no_config_file_of_the_working_folder_is_read(tmp_path):
     folder, home = tmp_path / "cloned", tmp_path / "home"
     home.mkdir()
     for name in CONFIG:

@@ -83,12 +83,12 @@ SPECS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_fields_of_other_hosts_make_a_spec(name: str) -> None:
+def test_fields_of_other_hosts_make_a_spec(name):
     fields, spec = SPECS[name]
     assert spec_of(fields) == spec
 
 
-def test_vs_codes_and_jupyters_files_are_understood() -> None:
+def test_vs_codes_and_jupyters_files_are_understood():
     assert spec_of({"type": "http", "url": "http://h/mcp"}, key="servers") == FALLBACK
     npx = {"name": "My Tools", "command": "npx", "args": ["x"], "env": [{"name": "K", "value": "v"}]}
     far = {"name": "far", "type": "http", "url": "http://h", "headers": [{"name": "A", "value": "b"}]}
@@ -108,7 +108,7 @@ def test_vs_codes_and_jupyters_files_are_understood() -> None:
     assert (good.spec, good.problem) == (StdioSpec(command="x"), None)
 
 
-def test_our_own_keys_and_relative_paths_are_read(tmp_path: Path) -> None:
+def test_our_own_keys_and_relative_paths_are_read(tmp_path):
     fields = {"url": "https://h", "trust": True, "timeout": 5, "verify": "ca.pem", "cert": ["c.pem", "k.pem"]}
     cert = (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
     own = {"trust": True, "timeout": 5, "verify": str(tmp_path / "ca.pem"), "cert": cert}
@@ -121,7 +121,7 @@ def test_our_own_keys_and_relative_paths_are_read(tmp_path: Path) -> None:
     assert problem_of({"command": "x", "envFile": "no.env"}, base=tmp_path) == missing
 
 
-def test_sampling_is_asked_for_unless_it_is_said(tmp_path: Path) -> None:
+def test_sampling_is_asked_for_unless_it_is_said(tmp_path):
     values: dict[str, Any] = {"a": "auto", "b": None, "other host's": {"model": "gpt-5"}}
     entries = {name: spec_of({"command": "x", "sampling": value}) for name, value in values.items()}
     assert {name: spec.sampling for name, spec in entries.items()} == {"a": "auto", "b": "ask", "other host's": "ask"}
@@ -133,7 +133,7 @@ def test_sampling_is_asked_for_unless_it_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"disabled": True}, {"enabled": False}, {"isActive": False}])
-def test_a_disabled_server_is_listed_with_its_spec(fields: dict[str, Any]) -> None:
+def test_a_disabled_server_is_listed_with_its_spec(fields):
     entry = parsed({"command": "x", **fields})
     assert entry.disabled
     assert entry.spec == StdioSpec(command="x")
@@ -180,12 +180,12 @@ MISSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "message"), PROBLEMS)
-def test_a_server_described_wrongly_says_what_and_where(fields: Any, message: str) -> None:
+def test_a_server_described_wrongly_says_what_and_where(fields, message):
     assert problem_of(fields) == f"mcp.json: server 'it': {message}"
 
 
 @pytest.mark.parametrize(("fields", "message"), MISSED)
-def test_a_key_that_is_missed_refuses_the_server(fields: Any, message: str) -> None:
+def test_a_key_that_is_missed_refuses_the_server(fields, message):
     assert problem_of(fields).startswith(f"mcp.json: server 'it': {message}")
 
 
@@ -197,7 +197,7 @@ def test_a_key_that_is_missed_refuses_the_server(fields: Any, message: str) -> N
         *({**H, "headers": {"A": f"{SECRET}\n"}}, {**X, "args": [[SECRET]]}),
     ],
 )
-def test_secrets_are_in_no_repr_and_no_problem(fields: dict[str, Any]) -> None:
+def test_secrets_are_in_no_repr_and_no_problem(fields):
     entry = parsed(fields)
     assert SECRET not in repr(entry)
     assert SECRET not in str(entry.problem)
@@ -212,7 +212,7 @@ NO_SERVERS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("data", "message"), NO_SERVERS)
-def test_a_document_without_servers_says_what_is_in_it(data: Any, message: str) -> None:
+def test_a_document_without_servers_says_what_is_in_it(data, message):
     assert said(ConfigError, parse_all, data) == f"mcp.json: {message}"
 
 
@@ -228,7 +228,7 @@ def test_a_document_without_servers_says_what_is_in_it(data: Any, message: str) 
         ({**X, "enabled": True}, ()),
     ],
 )
-def test_a_key_without_effect_is_named(fields: dict[str, Any], unused: tuple[str, ...]) -> None:
+def test_a_key_without_effect_is_named(fields, unused):
     assert spec_of(fields).unused == unused
     offered = "its configuration has disabledTools, without effect here; all its tools are offered, "
     told = f"{offered}and `%mcp deny SERVER:TOOL` refuses one"
@@ -242,12 +242,12 @@ def write(path: Path, data: Any) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     return (tmp_path / "home").resolve()
 
 
 @pytest.fixture
-def project(home: Path) -> Path:
+def project(home):
     folder = home / "work" / "project"
     (folder / ".git").mkdir(parents=True)
     return folder
@@ -256,7 +256,7 @@ def project(home: Path) -> Path:
 SERVER = {"mcpServers": {"it": {"command": "x", "args": ["server.py"]}}}
 
 
-def test_files_are_looked_for_nearest_first_then_at_home(home: Path, project: Path) -> None:
+def test_files_are_looked_for_nearest_first_then_at_home(home, project):
     notebooks = project / "notebooks"
     expected = [
         *(notebooks / "mcp.json", notebooks / ".vscode" / "mcp.json", project / "mcp.json", project / ".mcp.json"),
@@ -272,7 +272,7 @@ def test_files_are_looked_for_nearest_first_then_at_home(home: Path, project: Pa
     assert find_configs(notebooks, home=home, environ=environ) == expected
 
 
-def test_parents_count_up_to_home_and_not_outside(home: Path, tmp_path: Path) -> None:
+def test_parents_count_up_to_home_and_not_outside(home, tmp_path):
     path = write(home / "mcp.json", {})
     (home / "a" / "b").mkdir(parents=True)
     assert find_configs(home / "a" / "b", home=home, environ={}) == [path]
@@ -281,7 +281,7 @@ def test_parents_count_up_to_home_and_not_outside(home: Path, tmp_path: Path) ->
     assert find_configs(tmp_path / "elsewhere", home=home, environ={}) == []
 
 
-def test_a_projects_commands_run_in_its_folder(project: Path, home: Path) -> None:
+def test_a_projects_commands_run_in_its_folder(project, home):
     path = write(project / ".vscode" / "mcp.json", {"servers": {"it": {"command": "${workspaceFolder}/x"}}})
     [entry] = load_config(path, environ={}, home=home)
     assert entry.source == str(path)
@@ -291,7 +291,7 @@ def test_a_projects_commands_run_in_its_folder(project: Path, home: Path) -> Non
         assert entry.spec == StdioSpec(command="x", args=("server.py",))
 
 
-def test_claude_code_file_has_servers_of_projects_and_person(home: Path, project: Path) -> None:
+def test_claude_code_file_has_servers_of_projects_and_person(home, project):
     own = {"it": {"command": "persons"}, "other": {"command": "persons"}}
     projects = {
         str(project): {"mcpServers": {"it": {"command": "projects"}}, "history": []},
@@ -315,7 +315,7 @@ def test_claude_code_file_has_servers_of_projects_and_person(home: Path, project
         pytest.param(None, "{}: cannot be read: No such file or directory", id="missing"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_a_file_that_cannot_be_read_says_where(tmp_path, content, message):
     path = tmp_path / "mcp.json"
     if content is not None:
         path.write_bytes(content)
@@ -324,7 +324,7 @@ def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, content: bytes | 
     assert [entry.name for entry in load_config(path, environ={})] == ["it"]
 
 
-def test_the_first_of_a_name_wins_and_others_say_which(home: Path, project: Path) -> None:
+def test_the_first_of_a_name_wins_and_others_say_which(home, project):
     first, second = write(project / "mcp.json", SERVER), write(home / ".cursor" / "mcp.json", SERVER)
     environ = {"MCP_SERVERS": json.dumps({"it": {"url": "http://h"}, "more": {"url": "http://h"}})}
     entries = discover_servers(project, home=home, environ=environ)
@@ -336,7 +336,7 @@ def test_the_first_of_a_name_wins_and_others_say_which(home: Path, project: Path
     ]
 
 
-def test_a_broken_file_does_not_hide_the_others(home: Path, project: Path) -> None:
+def test_a_broken_file_does_not_hide_the_others(home, project):
     broken, second = write(project / "mcp.json", "{"), write(home / ".cursor" / "mcp.json", SERVER)
     entries = discover_servers(project, home=home, environ={"MCP_SERVERS": "["})
     places = [("", str(broken)), ("it", str(second)), ("", "MCP_SERVERS")]
@@ -345,7 +345,7 @@ def test_a_broken_file_does_not_hide_the_others(home: Path, project: Path) -> No
     assert str(entries[0].problem).startswith(f"{broken}:1:2: not JSON: ")
 
 
-def test_a_server_is_looked_up_and_nothing_is_started(home: Path, project: Path, tmp_path: Path) -> None:
+def test_a_server_is_looked_up_and_nothing_is_started(home, project, tmp_path):
     script = f"open({str(tmp_path / 'started')!r}, 'w')"
     it = {"command": sys.executable, "args": ["-c", script]}
     path = write(project / "mcp.json", {"mcpServers": {"My Tools": it, "weather": X, "math": X}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from mcp_magic.config.parsing import FieldError
 from mcp_magic.config.project import parse_declaration
 from mcp_magic.config.specs import AuthOptions, HttpSpec, InProcessSpec, SseSpec, StdioSpec, WebSocketSpec, make_auth
 from tests.support.raising import said
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = "s3cr3t-value"
 PEM = "-----BEGIN PRIVATE KEY-----\nMHc\n-----END PRIVATE KEY-----\n"
@@ -40,7 +37,7 @@ SPECS = [
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=repr)
-def test_secrets_show_neither_in_a_spec_nor_in_words(spec: Any) -> None:
+def test_secrets_show_neither_in_a_spec_nor_in_words(spec):
     for shown in (repr(spec), str(spec), spec.where):
         assert SECRET not in shown
     assert "***" in repr(spec)
@@ -48,14 +45,14 @@ def test_secrets_show_neither_in_a_spec_nor_in_words(spec: Any) -> None:
         assert spec.masked(f"refused: {SECRET} is wrong") == "refused: *** is wrong"
 
 
-def test_encoded_secrets_are_masked_and_short_values_not() -> None:
+def test_encoded_secrets_are_masked_and_short_values_not():
     assert HttpSpec(url="https://h/?token=ab%2Fcd+ef").masked("ab%2Fcd+ef, ab/cd ef") == "***, ***"
     assert StdioSpec(command="run", env={"TOKEN": "1"}).masked("1 error") == "1 error"
     plain = StdioSpec(command="npx", args=("server",))
     assert (plain.where, plain.secrets, plain.masked("as it is")) == ("npx server", frozenset(), "as it is")
 
 
-def test_a_spec_is_shown_as_it_was_said() -> None:
+def test_a_spec_is_shown_as_it_was_said():
     assert repr(HttpSpec(url="http://h/mcp")) == "HttpSpec(url='http://h/mcp')"
     timed = "StdioSpec(timeout=5, command='python', args=['s.py'])"
     assert repr(StdioSpec(command="python", args=("s.py",), timeout=5)) == timed
@@ -70,14 +67,14 @@ def test_a_spec_is_shown_as_it_was_said() -> None:
     assert InProcessSpec(server=Thing()).where == "Thing 'math'"
 
 
-def test_specs_are_values() -> None:
+def test_specs_are_values():
     assert HttpSpec(url="http://h", headers={"A": "1"}) == HttpSpec(url="http://h", headers={"A": "1"})
     assert HttpSpec(url="http://h") != SseSpec(url="http://h")
     with pytest.raises(AttributeError):
         HttpSpec(url="http://h").url = "http://other"  # type: ignore[misc]
 
 
-def test_server_identity_ignores_only_secrets() -> None:
+def test_server_identity_ignores_only_secrets():
     spec = StdioSpec(command="npx", args=("server", "--token", "abc-1"), env={"API_KEY": "a", "PORT": "1"})
     same = replace(spec, args=("server", "--token", "abc-2"), env={"API_KEY": "b", "PORT": "1"}, timeout=5)
     assert same.identity == spec.identity
@@ -121,7 +118,7 @@ auth = "none"
 """
 
 
-def test_a_declaration_says_how_to_log_in(tmp_path: Path) -> None:
+def test_a_declaration_says_how_to_log_in(tmp_path):
     (tmp_path / "nightly.pem").write_text(PEM)
     declared = parse_declaration(DECLARATION, source="x.toml", environ={"NOTES_SECRET": "sesame-1234"}, base=tmp_path)
     specs: list[Any] = [entry.spec for entry in declared.servers.values()]
@@ -162,14 +159,14 @@ AUTH_MISTAKES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(
     ("value", "problem"), AUTH_MISTAKES, ids=[problem.split(":")[0] for _, problem in AUTH_MISTAKES]
 )
-def test_a_mistake_in_auth_names_its_key_and_no_secret(value: Any, problem: str) -> None:
+def test_a_mistake_in_auth_names_its_key_and_no_secret(value, problem):
     message = said(FieldError, make_auth, value)
     assert message.startswith(problem)
     assert "sesame" not in message
 
 
 @pytest.mark.parametrize("name", ["config.specs", "auth.store", "auth.addresses"])
-def test_the_examples_of_the_docstrings_hold(name: str) -> None:
+def test_the_examples_of_the_docstrings_hold(name):
     result = doctest.testmod(importlib.import_module(f"mcp_magic.{name}"))
     assert result.attempted
     assert not result.failed

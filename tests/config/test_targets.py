@@ -87,11 +87,11 @@ GIT = StdioSpec(command="uvx", args=("mcp-server-git",))
          SseSpec(url="https://h", sampling="auto"), "h"),
     ],
 )  # fmt: skip
-def test_a_target_becomes_a_spec_and_a_name(target: Any, options: dict[str, Any], spec: Any, name: str) -> None:
+def test_a_target_becomes_a_spec_and_a_name(target, options, spec, name):
     assert resolve(target, **options) == (spec, name)
 
 
-def test_files_of_servers_run_with_their_program(tmp_path: Path) -> None:
+def test_files_of_servers_run_with_their_program(tmp_path):
     path = tmp_path / "math_server.py"
     path.touch()
     expected = (StdioSpec(command=sys.executable, args=(str(path),)), "math")  # this kernel's Python
@@ -102,7 +102,7 @@ def test_files_of_servers_run_with_their_program(tmp_path: Path) -> None:
         assert resolve(str(path)) == (StdioSpec(command="node", args=(str(path),)), "weather")
 
 
-async def test_the_server_that_is_resolved_is_the_one_that_answers() -> None:
+async def test_the_server_that_is_resolved_is_the_one_that_answers():
     server = MCPServer("math")
 
     @server.tool()
@@ -115,7 +115,7 @@ async def test_the_server_that_is_resolved_is_the_one_that_answers() -> None:
     assert result.structured_content == {"result": 3}
 
 
-def test_names_and_folders_are_looked_up_from_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_and_folders_are_looked_up_from_the_directory(tmp_path, monkeypatch):
     (tmp_path / "mcp.json").write_text('{"servers": {"weather": {"url": "http://h"}}}', encoding="utf-8")
     assert resolve_target("weather", directory=tmp_path) == (HttpSpec(url="http://h", fallback=True), "weather")
     assert resolve(["x"], cwd="sub", directory=tmp_path)[0].cwd == tmp_path / "sub"
@@ -148,7 +148,7 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("target", "options", "message"), OPTIONS)
-def test_an_option_that_does_not_fit_says_whose_it_is(target: Any, options: dict[str, Any], message: str) -> None:
+def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
     assert said(TargetError, resolve, target, **options) == message
 
 
@@ -156,7 +156,7 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target: Any, options: dict
     ("value", "words"),
     [("always", "expected off, ask or auto, got 'always'."), ("aut", "Did you mean 'auto'?"), (True, "got a boolean.")],
 )
-def test_a_wrong_word_for_sampling_names_the_key(value: Any, words: str) -> None:
+def test_a_wrong_word_for_sampling_names_the_key(value, words):
     message = said(TargetError, resolve, {"command": "x", "sampling": value})
     assert "sampling: " in message
     assert words in message
@@ -179,11 +179,11 @@ NO_TARGETS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("target", "message"), NO_TARGETS)
-def test_a_target_that_is_none_says_what_would_be(target: Any, message: str) -> None:
+def test_a_target_that_is_none_says_what_would_be(target, message):
     assert said(TargetError, resolve, target, lookup={"frame": [1]}.get, known=["weather", "frame"]) == message
 
 
-def test_a_command_without_dashes_is_shown_without_secrets() -> None:
+def test_a_command_without_dashes_is_shown_without_secrets():
     assert SECRET not in said(TargetError, resolve, f"uvx server --token {SECRET}")
     assert "To run it as a command: `%mcp connect -- sh`." in said(TargetError, resolve, "sh")
     problem = ConfigError("mcp.json: server 'it': needs a command (stdio) or a url.")
@@ -208,7 +208,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_a_path_that_is_no_server_file_is_named_whole(tmp_path: Path, name: str) -> None:
+def test_a_path_that_is_no_server_file_is_named_whole(tmp_path, name):
     for folder in ("folder", "servers", "a b"):
         (tmp_path / folder).mkdir()
     for existing in ("mcp.json", "mcp_magic.toml", "s.ts", "s.sh", "servers/math_server.py", "servers/web.js", "a b/s"):
@@ -217,7 +217,7 @@ def test_a_path_that_is_no_server_file_is_named_whole(tmp_path: Path, name: str)
     assert said(TargetError, resolve, name, directory=tmp_path) == PATHS[name].format(path=tmp_path / name)
 
 
-def test_only_instances_of_the_sdks_servers_are_servers() -> None:
+def test_only_instances_of_the_sdks_servers_are_servers():
     class Fake:
         name = "x"
         run = list_tools = None
@@ -233,7 +233,7 @@ UNSET = (
 )
 
 
-def test_headers_and_variables_are_read_as_curl_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_and_variables_are_read_as_curl_reads_them(monkeypatch):
     assert parse_header("Authorization: Bearer a:b") == ("Authorization", "Bearer a:b")
     assert parse_header("X-Key:v") == ("X-Key", "v")
     assert parse_header("X-Empty:") == ("X-Empty", "")

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.conformance.counting import Outcome, judge, read_outcomes, table
 from tests.conformance.playing import SCRIPTS
 from tests.conformance.run import warm_client
 from tests.environments import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def check(status: str, name: str = "own", **more: str) -> dict[str, str]:
@@ -56,19 +53,19 @@ def problems(single: list[Outcome], **changes: Any) -> tuple[str, ...]:
     ],
     ids=["failure", "warning", "skipped", "wire only", "nothing"],
 )
-def test_scenario_passes_only_by_its_own_clean_check(checks: Any, complaint: str) -> None:
+def test_scenario_passes_only_by_its_own_clean_check(checks, complaint):
     outcome = Outcome.of("s", checks, f"hello\n{client.DONE}\n")
     assert not outcome.passed
     assert outcome.complaints == (complaint,)
 
 
-def test_a_client_that_did_not_finish_has_not_passed() -> None:
+def test_a_client_that_did_not_finish_has_not_passed():
     outcome = Outcome.of("s", [check("SUCCESS")], "hello\n", "Trace\nConnectError: nobody there\n")
     assert not outcome.passed
     assert outcome.complaints == ("the client did not finish: ConnectError: nobody there",)
 
 
-def test_suite_reports_are_read_with_scenario_names(tmp_path: Path) -> None:
+def test_suite_reports_are_read_with_scenario_names(tmp_path):
     for name in ("tools_call", "auth/dpop"):
         folder = tmp_path / f"{name}-2026-11-22T06-00-41-536Z"
         folder.mkdir(parents=True)
@@ -83,29 +80,29 @@ def test_suite_reports_are_read_with_scenario_names(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_without_failures_has_no_problems() -> None:
+def test_a_run_without_failures_has_no_problems():
     verdict = judge({"a": good("a")}, {"r": {"a": good("a"), "x": bad("x")}}, {"": ["a"], "r": ["a"]}, {}, {"r": 0}, 1)
     assert (verdict.passed, verdict.total, verdict.checks, verdict.problems) == (1, 1, (5, 6), ())
 
 
-def test_a_failure_is_a_problem_unless_it_is_an_exception() -> None:
+def test_a_failure_is_a_problem_unless_it_is_an_exception():
     assert problems([good("a"), bad("b")]) == ("b: own: not done",)
     assert problems([good("a"), bad("b")], exceptions={"b": "cannot be"}) == ()
 
 
-def test_an_exception_that_passes_is_a_problem() -> None:
+def test_an_exception_that_passes_is_a_problem():
     assert problems([good("a")], exceptions={"a": "cannot be"}) == (
         "a is an exception, and passes: take it off the list",
     )
     assert problems([good("a")], exceptions={"b": "cannot be"}) == ("b is an exception, and no scenario",)
 
 
-def test_too_few_scenarios_are_a_problem_despite_exceptions() -> None:
+def test_too_few_scenarios_are_a_problem_despite_exceptions():
     found = problems([good("a"), bad("b")], exceptions={"b": "cannot be"}, needed=2)
     assert found == ("1 scenarios passed, 2 have to",)
 
 
-def test_required_scenarios_must_run_and_have_no_exceptions() -> None:
+def test_required_scenarios_must_run_and_have_no_exceptions():
     found = problems(
         [good("a"), bad("b")],
         required={"2026-07-28": {"b": bad("b")}},
@@ -120,22 +117,22 @@ def test_required_scenarios_must_run_and_have_no_exceptions() -> None:
     )
 
 
-def test_the_suites_own_verdict_on_a_scenario_counts() -> None:
+def test_the_suites_own_verdict_on_a_scenario_counts():
     assert problems([good("a", code=1)]) == ("a: the suite says that it failed",)
 
 
-def test_the_table_marks_what_failed_and_what_is_an_exception() -> None:
+def test_the_table_marks_what_failed_and_what_is_an_exception():
     lines = table([good("a"), bad("b"), bad("c")], {"c": "cannot be"}).splitlines()
     assert [line.split()[-1] for line in lines] == ["skipped", "ok", "FAILED", "exception"]
 
 
-def test_an_unknown_scenario_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_scenario_is_refused(monkeypatch, capsys):
     monkeypatch.setenv("MCP_CONFORMANCE_SCENARIO", "new-in-the-next-version")
     assert client.main("http://127.0.0.1:1/mcp") == 2
     assert "no script for new-in-the-next-version" in capsys.readouterr().err
 
 
-async def test_warm_client_runs_scenarios_and_returns_code_and_output(tmp_path: Path) -> None:
+async def test_warm_client_runs_scenarios_and_returns_code_and_output(tmp_path):
     assert "initialize" in SCRIPTS
     async with warm_client(tmp_path) as command:
         done = [

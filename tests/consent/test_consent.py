@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -16,11 +16,6 @@ from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from mcp_magic.errors import ConfigError, DeniedError
 from tests.support.bundled import load
 from tests.support.persons import Approver
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 AGENT = Request("fs", "write_file", {"path": "/tmp/a", "api_key": "sesame-123"}, asker="agent")
 
@@ -41,7 +36,7 @@ def approving(*decisions: Decision | Exception, **settings: Any) -> Consent:
 # Rules and policies
 
 
-async def test_person_needs_no_second_yes_but_rules_hold() -> None:
+async def test_person_needs_no_second_yes_but_rules_hold():
     consent = Consent(policy="deny")
     assert (await decided(consent, asker=PERSON)).startswith("called")
     assert not consent.audit.records, "nothing was decided"
@@ -52,7 +47,7 @@ async def test_person_needs_no_second_yes_but_rules_hold() -> None:
     )
 
 
-async def test_first_rule_that_matches_decides() -> None:
+async def test_first_rule_that_matches_decides():
     consent = Consent(rules=[Rule("allow", "fs:write_file"), Rule("deny", "fs:*")])
     assert (await decided(consent)).startswith("called")
     assert "denied" in await decided(consent, tool="delete")
@@ -70,15 +65,13 @@ async def test_first_rule_that_matches_decides() -> None:
         ("readonly", True, None, "denied by default"),
     ],
 )
-async def test_policies_decide_where_no_rule_does(
-    policy: str, trusted: bool, read_only: bool | None, outcome: str
-) -> None:
+async def test_policies_decide_where_no_rule_does(policy, trusted, read_only, outcome):
     hints = None if read_only is None else ToolAnnotations(read_only_hint=read_only)
     definition = Tool(name="write_file", input_schema={"type": "object"}, annotations=hints)
     assert outcome in await decided(Consent(policy=policy), definition=definition, trusted=trusted)
 
 
-async def test_readonly_policy_believes_only_trusted_servers(host: Host) -> None:
+async def test_readonly_policy_believes_only_trusted_servers(host):
     server = load("showcase_server").server
     host.consent.policy = "readonly"
     tools = await (await host.connect(server, name="plain")).listing("tools")
@@ -91,7 +84,7 @@ async def test_readonly_policy_believes_only_trusted_servers(host: Host) -> None
         await trusted.call_tool(hints[False], {}, asker="agent", validate=False)
 
 
-async def test_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
+async def test_policy_that_asks_where_nobody_can_be_asked_denies():
     decision = await Consent(magics=True).review(AGENT)
     assert decision == Decision.deny("you cannot be asked here", by="default")
 
@@ -99,7 +92,7 @@ async def test_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
 # Approvers
 
 
-async def test_approver_may_approve_deny_or_edit() -> None:
+async def test_approver_may_approve_deny_or_edit():
     consent = approving(Decision.approve(), Decision.deny("not today"), Decision.approve({"path": "/tmp/b"}))
     assert "/tmp/a" in await decided(consent)
     assert await decided(consent) == "fs:write_file was not called; denied by the user: not today."
@@ -118,7 +111,7 @@ async def test_approver_may_approve_deny_or_edit() -> None:
         ("", False, False, False),
     ],
 )
-async def test_always_means_what_it_says(always: str, same: bool, other_arguments: bool, other_run: bool) -> None:
+async def test_always_means_what_it_says(always, same, other_arguments, other_run):
     approver = Approver(Decision.approve(always=always))
     consent = Consent(approver=approver, rules=[Rule("ask", "fs:*")])
     request = replace(AGENT, run="run-1", arguments={"path": "/tmp/[a]*"})
@@ -142,7 +135,7 @@ async def test_always_means_what_it_says(always: str, same: bool, other_argument
     ("approved", "other"),
     [("5", 5), ("true", True), ('{"a": 1}', {"a": 1}), (5, "5"), (1, True), (1, 1.0), (["*"], ["x"]), (None, "x")],
 )
-async def test_always_for_these_arguments_means_these_values(approved: Any, other: Any) -> None:
+async def test_always_for_these_arguments_means_these_values(approved, other):
     consent = approving(Decision.approve(always="arguments"))
     request = replace(AGENT, arguments={"x": approved})
     await consent.check(request)
@@ -153,7 +146,7 @@ async def test_always_for_these_arguments_means_these_values(approved: Any, othe
         assert "denied" in await decided(saved, arguments={"x": approved, "force": True})
 
 
-async def test_always_covers_the_edited_call_and_not_the_first() -> None:
+async def test_always_covers_the_edited_call_and_not_the_first():
     consent = approving(Decision.approve({"path": "/tmp/b"}, always="arguments"))
     await consent.check(AGENT)
     consent.approver = None
@@ -161,7 +154,7 @@ async def test_always_covers_the_edited_call_and_not_the_first() -> None:
     assert (await decided(consent, arguments={"path": "/tmp/b"})).startswith("called")
 
 
-async def test_for_this_run_is_for_this_once_without_a_run() -> None:
+async def test_for_this_run_is_for_this_once_without_a_run():
     consent = approving(Decision.approve(always="run"))
     assert (await decided(consent)).startswith("called")
     assert consent.rules == []
@@ -179,11 +172,11 @@ async def test_for_this_run_is_for_this_once_without_a_run() -> None:
     ],
     ids=["error", "time-out", "bool", "None", "text", "dict"],
 )
-async def test_approver_that_fails_is_a_denial_that_says_so(answer: Any, why: str) -> None:
+async def test_approver_that_fails_is_a_denial_that_says_so(answer, why):
     assert f"denied by approver: the approver failed: {why}" in await decided(approving(answer))
 
 
-async def test_nobody_who_answers_in_time_is_a_denial() -> None:
+async def test_nobody_who_answers_in_time_is_a_denial():
     async def approver(request: Request) -> Decision:
         await asyncio.Event().wait()
         raise AssertionError
@@ -192,7 +185,7 @@ async def test_nobody_who_answers_in_time_is_a_denial() -> None:
     assert denial.startswith("fs:write_file was not called; denied by time-out: you did not answer within 0.05 s.")
 
 
-async def test_arguments_that_are_changed_in_place_were_not_approved() -> None:
+async def test_arguments_that_are_changed_in_place_were_not_approved():
     async def approver(request: Request) -> Decision:
         request.arguments["path"]["to"] = "/etc"
         return Decision.approve()
@@ -203,7 +196,7 @@ async def test_arguments_that_are_changed_in_place_were_not_approved() -> None:
     assert consent.audit.records[0].decision == "deny"
 
 
-async def test_edit_does_not_lead_around_a_rule_that_denies() -> None:
+async def test_edit_does_not_lead_around_a_rule_that_denies():
     rule = Rule("deny", "fs:*", {"path": "/etc/*"}, reason="hands off")
     consent = approving(Decision.approve({"path": "/etc/passwd"}), rules=[rule])
     assert "denied by rule `deny 'fs:*' 'path=/etc/*'`: hands off." in await decided(consent)
@@ -212,7 +205,7 @@ async def test_edit_does_not_lead_around_a_rule_that_denies() -> None:
 # Calls
 
 
-async def test_only_what_was_approved_is_sent_and_only_if_it_fits(host: Host) -> None:
+async def test_only_what_was_approved_is_sent_and_only_if_it_fits(host):
     connection = await host.connect(load("math_server").server, name="math")
     host.consent.approver = Approver(Decision.approve({"a": "many", "b": 1}), Decision.approve({"a": 2, "b": 40}))
     host.consent.add(Rule("deny", "math:divide"))
@@ -229,7 +222,7 @@ async def test_only_what_was_approved_is_sent_and_only_if_it_fits(host: Host) ->
 # The record
 
 
-async def test_every_decision_is_a_record_with_secrets_masked() -> None:
+async def test_every_decision_is_a_record_with_secrets_masked():
     consent = Consent(rules=[Rule("allow", "fs:*")], policy="auto")
     await consent.check(AGENT)
     await consent.check(Request("s3", "put", {"accessKey": "AKIA-1", "pwd": "hunter2", "key": "a.txt"}, asker="agent"))
@@ -240,7 +233,7 @@ async def test_every_decision_is_a_record_with_secrets_masked() -> None:
     assert other.arguments == {"accessKey": "***", "pwd": "***", "key": "a.txt"}
 
 
-async def test_record_tells_what_an_edit_changed_by_type_too() -> None:
+async def test_record_tells_what_an_edit_changed_by_type_too():
     consent = approving(Decision.approve({"n": True, "path": None}))
     await decided(consent, arguments={"n": 1, "left": 0})
     (record,) = consent.audit.records
@@ -268,7 +261,7 @@ def is_secret_free(text: str) -> bool:
     return not any(secret in text for secret in ("open-sesame", "hunter-22", "998877"))
 
 
-async def test_rule_made_of_secrets_works_and_never_shows_them(tmp_path: Path) -> None:
+async def test_rule_made_of_secrets_works_and_never_shows_them(tmp_path):
     request = Request("fs", "login", SECRETS, asker="agent", definition=LOGIN)
     consent = approving(Decision.approve(always="arguments"))
     consent.audit.file = tmp_path / "audit.jsonl"
@@ -286,7 +279,7 @@ async def test_rule_made_of_secrets_works_and_never_shows_them(tmp_path: Path) -
     assert is_secret_free(await decided(consent, request))
 
 
-async def test_audit_file_is_written_before_the_call_or_stops_it(host: Host, tmp_path: Path) -> None:
+async def test_audit_file_is_written_before_the_call_or_stops_it(host, tmp_path):
     file = tmp_path / "audit.jsonl"
     server = MCPServer("look")
 

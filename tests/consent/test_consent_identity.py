@@ -19,7 +19,7 @@ MINE = Request("math", "add", {"a": 1, "b": 2}, asker="agent")
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def copy(tmp_path):
     """Another file, with the same tools in the same words."""
     return Path(shutil.copytree(MATH.parent, tmp_path / "servers")) / MATH.name
 
@@ -34,7 +34,7 @@ def adder(name: str = "adder") -> MCPServer:
     return server
 
 
-async def test_rules_do_not_cover_another_command_under_the_name(host: Host, copy: Path) -> None:
+async def test_rules_do_not_cover_another_command_under_the_name(host, copy):
     await host.connect(str(MATH), name="math")
     host.consent.add(Rule("allow", "math:*"))
     host.consent.add(Rule("allow", "math:add"))
@@ -53,7 +53,7 @@ async def test_rules_do_not_cover_another_command_under_the_name(host: Host, cop
     assert host.consent.verdict(MINE) == "allow", "the first one is back"
 
 
-async def test_saved_rules_are_for_the_same_server_in_another_kernel(host: Host) -> None:
+async def test_saved_rules_are_for_the_same_server_in_another_kernel(host):
     await host.connect(adder(), name="math")
     host.consent.add(Rule("allow", "math:*"))
     saved = write_rules(host.consent.rules, host.consent.definitions)
@@ -64,7 +64,7 @@ async def test_saved_rules_are_for_the_same_server_in_another_kernel(host: Host)
         assert (same.consent.verdict(MINE), another.consent.verdict(MINE)) == ("allow", "ask")
 
 
-async def test_remembered_answer_is_only_for_the_asking_server(host: Host) -> None:
+async def test_remembered_answer_is_only_for_the_asking_server(host):
     asked: list[Request] = []
 
     async def always(request: Request) -> Decision:
@@ -85,7 +85,7 @@ async def test_remembered_answer_is_only_for_the_asking_server(host: Host) -> No
         assert "evil" in said
 
 
-async def test_approval_does_not_cover_a_replaced_server(host: Host) -> None:
+async def test_approval_does_not_cover_a_replaced_server(host):
     async def slow(request: Request) -> Decision:
         await host.connect(adder("evil"), name="math")
         return Decision.approve()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -29,11 +28,11 @@ from mcp_magic.errors import ConfigError
         ({"a": 1}, {"a": 1}, True),
     ],
 )
-def test_rules_compare_the_text_of_arguments(pattern: Any, value: Any, matches: bool) -> None:
+def test_rules_compare_the_text_of_arguments(pattern, value, matches):
     assert Rule("allow", "*", {"x": pattern}).matches("a:b", {"x": value}) == matches
 
 
-def test_rules_match_nested_arguments_and_require_them() -> None:
+def test_rules_match_nested_arguments_and_require_them():
     rule = Rule("allow", "*", {"user.name": "Ada"})
     assert rule.matches("a:b", {"user": {"name": "Ada"}})
     assert rule.matches("a:b", {"user.name": "Ada"})
@@ -41,7 +40,7 @@ def test_rules_match_nested_arguments_and_require_them() -> None:
     assert not rule.matches("a:b", {"user": "Ada"})
 
 
-def test_patterns_inside_of_objects_are_patterns_of_their_paths() -> None:
+def test_patterns_inside_of_objects_are_patterns_of_their_paths():
     nested = Rule("deny", "fs:*", {"opts": {"path": "/etc/*", "deep": {"n": 1}}})
     table = '[[consent]]\ndeny = "fs:*"\narguments = { opts.path = "/etc/*", opts.deep.n = 1 }'
     (read,) = parse_rules(table, source="")
@@ -66,15 +65,13 @@ def test_patterns_inside_of_objects_are_patterns_of_their_paths() -> None:
         ({"force": True}, {"force": "true"}, False),
     ],
 )
-def test_deny_matches_any_reading_of_a_call_and_allow_needs_all(
-    wanted: dict[str, Any], arguments: dict[str, Any], all_fit: bool
-) -> None:
+def test_deny_matches_any_reading_of_a_call_and_allow_needs_all(wanted, arguments, all_fit):
     assert Rule("deny", "*", wanted).matches("a:b", arguments)
     assert Rule("ask", "*", wanted).matches("a:b", arguments)
     assert Rule("allow", "*", wanted).matches("a:b", arguments) == all_fit
 
 
-def test_allow_matches_no_empty_list_and_no_partial_path() -> None:
+def test_allow_matches_no_empty_list_and_no_partial_path():
     allow = Rule("allow", "*", {"o.p": "/tmp/*"})
     assert allow.matches("a:b", {"o": [{"p": "/tmp/x"}, {"p": ["/tmp/y"]}]})
     for arguments in ({"o": [{"p": "/tmp/x"}, {}]}, {"o": []}, {"o": {"q": 1}, "o.p": "/tmp/x"}):
@@ -86,12 +83,12 @@ def test_allow_matches_no_empty_list_and_no_partial_path() -> None:
     ("wanted", "value"), [(1, 1.0), (1.0, 1), ("1", 1.0), ("1.0", 1), ("1*", 1e3), ("1e3", 1000), (2**70, 2**70)]
 )
 @pytest.mark.parametrize("action", ["allow", "deny"])
-def test_numbers_are_compared_by_their_value(action: str, wanted: Any, value: Any) -> None:
+def test_numbers_are_compared_by_their_value(action, wanted, value):
     assert Rule(action, "*", {"n": wanted}).matches("a:b", {"n": value})
 
 
 @pytest.mark.parametrize(("wanted", "value"), [(1, True), (True, 1), (1, 2), ("1", True), ("1", 10), (0, False)])
-def test_other_values_are_not_the_same_number(wanted: Any, value: Any) -> None:
+def test_other_values_are_not_the_same_number(wanted, value):
     assert not Rule("deny", "*", {"n": wanted}).matches("a:b", {"n": value})
 
 
@@ -115,17 +112,17 @@ VALUES = st.one_of(NAMES, st.integers(-(2**40), 2**40), st.booleans(), st.lists(
     )
 )
 @example([Rule("allow", "s:a", {"Cookie": "1"}), Rule("deny", "s:b")])
-def test_rules_without_secrets_survive_the_way_through_a_file(rules: list[Rule]) -> None:
+def test_rules_without_secrets_survive_the_way_through_a_file(rules):
     kept = [rule for rule in rules if not rule.holds_secret]
     assert [replace(rule, source="") for rule in parse_rules(write_rules(rules), source="x")] == kept
 
 
-def test_rules_of_one_run_are_not_written() -> None:
+def test_rules_of_one_run_are_not_written():
     assert write_rules([Rule("allow", "a:b", run="run-1")]) == ""
     assert write_rules([Rule("deny", "fs:*", {"password": "*"})]), "any password is no secret"
 
 
-def test_file_that_holds_no_rules_says_what_is_wrong() -> None:
+def test_file_that_holds_no_rules_says_what_is_wrong():
     with pytest.raises(ConfigError, match=r"rules\.toml: .*needs exactly one of allow, deny, ask"):
         parse_rules('[[consent]]\nallow = "a:*"\ndeny = "b:*"', source="rules.toml")
     with pytest.raises(ConfigError, match=r"rules\.toml: "):

@@ -25,11 +25,11 @@ RULES = {
 
 
 @pytest.mark.parametrize(("earlier", "later", "never"), RULES.values(), ids=RULES)
-def test_a_rule_is_never_reached_where_one_before_it_covers_it(earlier: Rule, later: Rule, never: bool) -> None:
+def test_a_rule_is_never_reached_where_one_before_it_covers_it(earlier, later, never):
     assert unreached([earlier, later]) == ({1: 0} if never else {})
 
 
-def test_a_permission_that_is_given_again_is_not_reported() -> None:
+def test_a_permission_that_is_given_again_is_not_reported():
     assert unreached([Rule("allow", "math:*"), Rule("allow", "math:add"), Rule("deny", "math:add")]) == {2: 0}
 
 
@@ -56,7 +56,7 @@ SETS = [
 ]
 
 
-def test_what_a_pattern_matches_is_matched_by_one_that_covers_it() -> None:
+def test_what_a_pattern_matches_is_matched_by_one_that_covers_it():
     names = texts("ab[]!", 3)
     matched = {p: {name for name in names if fnmatchcase(name, p)} for p in [*texts("a*?[]", 3), *SETS]}
     covering = [(wide, narrow) for wide, narrow in product(matched, repeat=2) if pattern_covers(wide, narrow)]

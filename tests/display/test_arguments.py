@@ -12,7 +12,7 @@ from mcp_magic.display.visible import escaped_json, visible
 from mcp_magic.errors import ArgumentsError
 
 
-def test_the_schema_says_what_is_secret_too() -> None:
+def test_the_schema_says_what_is_secret_too():
     password = {"type": "string", "format": "password"}
     properties = {
         "pin": password,
@@ -24,7 +24,7 @@ def test_the_schema_says_what_is_secret_too() -> None:
     assert hidden_arguments(sent, tool) == {"pin": "***", "keys": ["***"], "login": {"code": "***", "user": "me"}}
 
 
-def test_hidden_values_come_back_only_where_they_were() -> None:
+def test_hidden_values_come_back_only_where_they_were():
     original = {"users": [{"token": "a"}, {"token": "b"}], "n": 1}
     shown = hidden_arguments(original, None)
     assert restored(shown, shown, original) == original
@@ -34,7 +34,7 @@ def test_hidden_values_come_back_only_where_they_were() -> None:
         read_arguments('{"users": [{"token": "***"}]}', original, None)
 
 
-def test_arguments_are_read_as_they_were_written() -> None:
+def test_arguments_are_read_as_they_were_written():
     arguments = {"n": 2**70, "text": "ü\u2028", "password": "pw", "nested": {"a": [None, 1.5]}}
     written = written_arguments(arguments, None)
     assert read_arguments(written, arguments, None) == arguments
@@ -45,9 +45,11 @@ def test_arguments_are_read_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["ls" + " " * 1200, "p\u0430ypal", "a\u202eb\u200b\U000e0041", "\ud800", 'q"\\\n' + " " * 60], ids=ascii
+    "command",
+    ["ls" + " " * 1200, "p\u0430ypal", "a\u202eb\u200b\U000e0041", "\ud800", 'q"\\\n' + " " * 60],
+    ids=["spaces", "look-alike", "hidden", "surrogate", "quotes"],
 )
-def test_what_is_edited_is_written_out_and_reads_back_as_it_is(command: str) -> None:
+def test_what_is_edited_is_written_out_and_reads_back_as_it_is(command):
     arguments = {"command": command}
     written = written_arguments(arguments, None)
     assert read_arguments(written, arguments, None) == arguments

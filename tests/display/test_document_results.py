@@ -62,7 +62,7 @@ CASES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_large_answer_is_shown_small_and_quickly(name: str) -> None:
+def test_a_large_answer_is_shown_small_and_quickly(name):
     value = CASES[name]()
     with cpu_time() as cost:
         shown = bundle(value)
@@ -71,7 +71,7 @@ def test_a_large_answer_is_shown_small_and_quickly(name: str) -> None:
     assert len(shown["text/plain"]) > 10
 
 
-def test_a_cut_says_the_size_and_where_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_says_the_size_and_where_the_whole_is(monkeypatch):
     long = text_result("x" * 20_000)
     assert bundle(long)["text/plain"].endswith("x\n… 10,000 of 20,000 characters: .text has all of them")
     assert len(long.text) == 20_000
@@ -86,7 +86,7 @@ def test_a_cut_says_the_size_and_where_the_whole_is(monkeypatch: pytest.MonkeyPa
     assert bundle(text_result("hello world"))["text/plain"].startswith("hello\n…")
 
 
-def test_a_large_image_is_a_line_and_images_share_one_limit() -> None:
+def test_a_large_image_is_a_line_and_images_share_one_limit():
     shown = bundle(_images(LARGE))
     assert shown["text/plain"] == "[image/png, 37.5 MB, too large to be kept in the notebook: .images]"
     assert "image/png" not in shown
@@ -94,7 +94,7 @@ def test_a_large_image_is_a_line_and_images_share_one_limit() -> None:
     assert (several.count("<img"), several.count("too large")) == (2, 3)
 
 
-def test_a_large_svg_is_not_encoded_to_see_its_size() -> None:
+def test_a_large_svg_is_not_encoded_to_see_its_size():
     def svg(text: str) -> dict[str, str]:
         contents = TextResourceContents(uri="plot://1", mime_type="image/svg+xml", text=text)
         return bundle(ToolResult(CallToolResult(content=[EmbeddedResource(resource=contents)])))
@@ -104,7 +104,7 @@ def test_a_large_svg_is_not_encoded_to_see_its_size() -> None:
     assert '<img src="data:image/svg+xml;base64,' in svg("<svg></svg>")["text/html"]
 
 
-def test_big_values_are_described_by_their_beginning() -> None:
+def test_big_values_are_described_by_their_beginning():
     started = time.thread_time()
     words = describe({f"member\x1b[2J {number}": number for number in range(200_000)})
     assert words.startswith(r"an object with member\x1b[2J 0, ")
@@ -129,7 +129,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_many_blocks_together_stay_small_in_a_saved_notebook(name: str) -> None:
+def test_many_blocks_together_stay_small_in_a_saved_notebook(name):
     shown = bundle(text_result(*[BLOCKS[name]] * 100))
     assert len(json.dumps(shown, ensure_ascii=False).encode()) < PAGE
     assert " more: .text, .artifacts" in shown["text/plain"]
@@ -139,5 +139,5 @@ def test_many_blocks_together_stay_small_in_a_saved_notebook(name: str) -> None:
     ("size", "text"),
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (999_999, "1.0 MB"), (2_500_000_000, "2.5 GB")],
 )
-def test_sizes_are_written_as_people_write_them(size: int, text: str) -> None:
+def test_sizes_are_written_as_people_write_them(size, text):
     assert size_text(size) == text

@@ -27,7 +27,7 @@ math               12  no
 %mcp connect TARGET opens one"""
 
 
-def test_a_listing_is_a_table_in_a_terminal_and_a_page() -> None:
+def test_a_listing_is_a_table_in_a_terminal_and_a_page():
     assert bundle(SERVERS)["text/plain"] == SHOWN
     left = '<td style="text-align:left">'  # also where a notebook is not trusted, and has no style sheet of ours
     line = '<tr style="border-bottom:1px solid rgba(127,127,127,0.35)">'
@@ -41,7 +41,7 @@ def test_a_listing_is_a_table_in_a_terminal_and_a_page() -> None:
     assert "opacity:1!important" in page  # where the style sheet is, the theme has the colours
 
 
-def test_a_listing_is_a_sequence_and_a_frame() -> None:
+def test_a_listing_is_a_sequence_and_a_frame():
     assert len(SERVERS) == 2
     assert [row["name"] for row in SERVERS] == ["weather", "math"]
     assert SERVERS[0] == ROWS[0]
@@ -60,7 +60,7 @@ def test_a_listing_is_a_sequence_and_a_frame() -> None:
     assert list(nothing.df.columns) == ["name"]
 
 
-def test_a_long_listing_says_how_many_more_there_are() -> None:
+def test_a_long_listing_says_how_many_more_there_are():
     shown = bundle(Listing([{"n": i} for i in range(450)], kind="tools"))
     assert shown["text/plain"].endswith("199\n… 250 more tools: .df has all 450")
     assert shown["text/html"].count("<tr") == 201
@@ -68,7 +68,7 @@ def test_a_long_listing_says_how_many_more_there_are() -> None:
     assert sum(len(part.encode()) for part in bundle(Listing(rows)).values()) < 200_000
 
 
-def test_rows_are_fitted_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_fitted_to_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     shown = bundle(Listing([{"name": "a", "description": "long " * 50, "n": 1}]))["text/plain"]
     assert max(map(len, shown.splitlines())) == 40
@@ -76,7 +76,7 @@ def test_rows_are_fitted_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert bundle(Listing([{"a": "one\n\ntwo"}]))["text/plain"] == "a\none two"
 
 
-def test_names_that_are_typed_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_typed_are_never_cut(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     names = ["everything:get-annotated-message", f"files:{'long_' * 20}name"]
     arguments = "messageType, includeImage, " * 3
@@ -96,19 +96,19 @@ weather:plot  Draw the highest and
 a             b"""
 
 
-def test_wide_characters_are_two_and_the_last_column_wraps() -> None:
+def test_wide_characters_are_two_and_the_last_column_wraps():
     assert aligned(["a", "b"], [["日本", "x"], ["ab", "y"]], total=80) == "a     b\n日本  x\nab    y"
     plot = "Draw the highest and lowest temperatures of the days."
     assert aligned(["tool", "description"], [["weather:plot", plot], ["a", "b"]], total=40) == WRAPPED
 
 
 @given(st.lists(st.tuples(st.text(), st.text(), st.integers()), max_size=5), st.integers(min_value=24, max_value=120))
-def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, str, int]], total: int) -> None:
+def test_no_line_is_wider_than_the_terminal(rows, total):
     text = aligned(["a", "b", "c"], rows, total=total)
     assert all(width(line) <= total for line in text.split("\n"))
 
 
-def test_long_listing_holds_no_object_per_item() -> None:
+def test_long_listing_holds_no_object_per_item():
     items = tuple({"n": number} for number in range(10_000))
     gc.collect()
     before = len(gc.get_objects())
@@ -118,7 +118,7 @@ def test_long_listing_holds_no_object_per_item() -> None:
     assert len(gc.get_objects()) - before < 1_000
 
 
-def test_rows_are_made_when_they_are_read_and_once() -> None:
+def test_rows_are_made_when_they_are_read_and_once():
     made: list[int] = []
 
     def make(number: int) -> dict[str, int]:
@@ -137,7 +137,7 @@ def test_rows_are_made_when_they_are_read_and_once() -> None:
         listing[10_000]
 
 
-def test_a_listing_shows_backticks_of_descriptions_as_code() -> None:
+def test_a_listing_shows_backticks_of_descriptions_as_code():
     row = {"tool": "`a`", "description": "Reads `x<b>` & <i>more</i>"}
     shown = bundle(Listing([row]))
     assert "Reads <code>x&lt;b&gt;</code> &amp; &lt;i&gt;more&lt;/i&gt;</td>" in shown["text/html"]

@@ -42,27 +42,27 @@ def shown(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", FENCES)
-def test_no_fence_keeps_what_a_frontend_acts_on(text: str) -> None:
+def test_no_fence_keeps_what_a_frontend_acts_on(text):
     for made in (shown(text), quoted(text)):
         assert "ermaid" not in made
         assert "{" not in made
     assert "class=" not in markdown(text).replace('<pre class="mcp-line"', "<pre")  # ours
 
 
-def test_code_keeps_the_language_that_is_only_coloured() -> None:
+def test_code_keeps_the_language_that_is_only_coloured():
     text = "```python\n1\n```\n\n~~~json\n{}\n~~~\n\nIn a line: ```mermaid``` is `mermaid`.\n"
     assert harmless(text) == text
     assert 'class="language-python"' in markdown("```python\n1\n```")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_formula_has_no_command_that_styles_links_or_defines(command: str) -> None:
+def test_a_formula_has_no_command_that_styles_links_or_defines(command):
     made = shown(rf"$\frac{{1}}{{2}} \\\{command}{{background:url(http://127.0.0.1:9/x)}}{{y}}$")
     assert f"\\{command}" not in made
     assert r"\frac{1}{2}" in made
 
 
-def test_a_million_characters_are_made_harmless_within_a_second() -> None:
+def test_a_million_characters_are_made_harmless_within_a_second():
     with cpu_time() as cost:
         for text in LONG:
             harmless(text)

@@ -90,7 +90,7 @@ LAYOUTS: dict[str, tuple[Any, list[str], list[list[Any]]]] = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_layout_is_a_table(name: str) -> None:
+def test_a_layout_is_a_table(name):
     data, names, values = LAYOUTS[name]
     rows = find_rows(data)
     assert rows is not None
@@ -110,11 +110,11 @@ NO_ROWS: list[Any] = [
 ]
 
 
-def test_other_json_is_no_table() -> None:
+def test_other_json_is_no_table():
     assert [value for value in NO_ROWS if find_rows(value) is not None] == []
 
 
-def test_empty_results_are_empty_tables() -> None:
+def test_empty_results_are_empty_tables():
     for words in (["nothing found"], [{"code": 1}]):
         assert len(text_result(json.dumps({"results": [], "warnings": words})).df) == 0
     for empty in ({"results": [], "suggestions": [{"code": 1}]}, {"cities": []}, {"total": 0, "papers": []}):
@@ -122,7 +122,7 @@ def test_empty_results_are_empty_tables() -> None:
     assert find_tables({"name": "x", "tags": [], "n": 1})[0].single
 
 
-def test_several_ranges_are_several_tables() -> None:
+def test_several_ranges_are_several_tables():
     ranges = [
         {"range": "A!A1:B3", "values": [["a", "n"], ["x", 1], ["y"]]},
         {"range": "B!A1:B1"},
@@ -166,7 +166,7 @@ PROSE = [
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_table_in_text_is_read(name: str) -> None:
+def test_a_table_in_text_is_read(name):
     text, names, values = TEXTS[name]
     [passage] = passages(text)
     [rows] = passage.tables
@@ -175,11 +175,11 @@ def test_a_table_in_text_is_read(name: str) -> None:
     assert rows.frame().shape == (len(values), len(names))
 
 
-def test_prose_stays_prose() -> None:
+def test_prose_stays_prose():
     assert [text for text in PROSE if passages(text)] == []
 
 
-def test_a_table_in_prose_is_a_frame_but_the_prose_is_shown() -> None:
+def test_a_table_in_prose_is_a_frame_but_the_prose_is_shown():
     result = text_result("Here it is:\n\n| a | b |\n|---|---|\n| 1 | 2.5 |\n")
     assert result.df.to_dict("list") == {"a": [1], "b": [2.5]}
     assert "Here it is:" in bundle(result)["text/plain"]
@@ -194,12 +194,12 @@ HTML = {
 
 
 @pytest.mark.parametrize("name", HTML)
-def test_an_html_table_is_a_table(name: str) -> None:
+def test_an_html_table_is_a_table(name):
     assert text_result(HTML[name]).df.to_dict("list") == {"a": [1], "b": ["x & y"]}
     assert "1 row x 2 columns" in bundle(text_result(HTML[name]))["text/plain"]
 
 
-def test_html_spans_repeat_their_cell_and_tables_are_several() -> None:
+def test_html_spans_repeat_their_cell_and_tables_are_several():
     text = "<table><tr><th>a<th>b<th>c<tr><td rowspan=2>1<td colspan=2>2<tr><td>3<td>4</table>"
     assert text_result(text).df.to_numpy().tolist() == [[1, 2, 2], [1, 3, 4]]
     one = "<table><tr><th>a<tr><td>1</table>"
@@ -210,13 +210,13 @@ NAN = ['[{"a": NaN, "b": -Infinity}]', 'Found: [{"a": NaN, "b": -Infinity}]\nDon
 
 
 @pytest.mark.parametrize("text", NAN, ids=["alone", "prose", "member"])
-def test_nan_in_text_is_a_table(text: str) -> None:
+def test_nan_in_text_is_a_table(text):
     frame = text_result(text).df
     assert list(frame.columns) == ["a", "b"]
     assert frame["a"].isna().all()
 
 
-async def test_null_in_a_list_prints_no_cell_twice() -> None:
+async def test_null_in_a_list_prints_no_cell_twice():
     server = MCPServer("nulls")
 
     @server.tool()
@@ -229,7 +229,7 @@ async def test_null_in_a_list_prints_no_cell_twice() -> None:
 
 
 @given(st.text())
-def test_any_text_is_judged_without_an_error(text: str) -> None:
+def test_any_text_is_judged_without_an_error(text):
     for passage in passages(text):
         assert passage.start < passage.end <= len(text)
         assert all(rows.head(1)[0] for rows in passage.tables if rows.count())
@@ -243,7 +243,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_is_shown_within_the_limits(value: Any) -> None:
+def test_any_json_is_shown_within_the_limits(value):
     shown = bundle(text_result(json.dumps(value)))
     assert sum(len(part.encode()) for part in shown.values()) < 200_000
     rows = find_rows(value)
@@ -265,7 +265,7 @@ def typed(*rows: dict[str, Any]) -> pd.DataFrame:
     return frame_of({"result": list(rows)})
 
 
-def test_columns_have_the_types_that_the_output_schema_declares() -> None:
+def test_columns_have_the_types_that_the_output_schema_declares():
     full = {"n": 1, "when": "2026-01-02T03:04:05+02:00", "day": "2026-01-02", "ok": True, "x": 1, "name": "a"}
     frame = typed(full, dict.fromkeys(full))
     kinds = {name: str(kind) for name, kind in frame.dtypes.items()}
@@ -282,14 +282,14 @@ def test_columns_have_the_types_that_the_output_schema_declares() -> None:
     assert frame_of([{"n": 1}], loop)["n"].tolist() == [1]
 
 
-def test_no_rows_have_the_declared_columns() -> None:
+def test_no_rows_have_the_declared_columns():
     papers = frame_of({"total": 0, "papers": [], "tags": []}, PAPERS)
     assert (list(papers.columns), len(papers)) == (["title", "year"], 0)
     wrapped = {**of(result=PAPERS), "x-fastmcp-wrap-result": True}
     assert list(frame_of({"result": {"total": 0, "papers": []}}, wrapped).columns) == ["title", "year"]
 
 
-def test_values_that_no_type_holds_stay_as_they_are() -> None:
+def test_values_that_no_type_holds_stay_as_they_are():
     assert typed({"n": 9_007_199_254_740_993}, {"n": None})["n"][0] == 9_007_199_254_740_993
     assert typed({"n": 2**70}, {"n": None})["n"][0] == 2**70
     assert typed({"n": "many", "when": "soon"}).iloc[0].tolist() == ["many", "soon"]
@@ -303,7 +303,7 @@ def test_values_that_no_type_holds_stay_as_they_are() -> None:
     assert [str(kind) for kind in floats.dtypes] == ["float64", "float64"]
 
 
-def test_wide_table_keeps_whole_numbers_and_counts_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_table_keeps_whole_numbers_and_counts_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = bundle(text_result(json.dumps([{f"col{n}": 1000.5 * n for n in range(30)}] * 2)))
     lines = shown["text/plain"].splitlines()
@@ -313,7 +313,7 @@ def test_wide_table_keeps_whole_numbers_and_counts_columns(monkeypatch: pytest.M
     assert "20 of 30 columns" in shown["text/html"]
 
 
-def test_a_printed_frame_cannot_control_a_terminal() -> None:
+def test_a_printed_frame_cannot_control_a_terminal():
     rows = [{"a": "x\x1b[2Jy", "b\u202e": "user\u202egnp.exe"}, {"a": "z", "b\u202e": ["\x1b]0;t\x07"]}]
     frame = text_result(json.dumps(rows)).df
     for shown in (frame, frame["a"], frame.head(1), frame.iloc[0], pickle.loads(pickle.dumps(frame))):
@@ -346,7 +346,7 @@ HOSTILE: dict[str, str] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_table_search_takes_linear_time(name: str) -> None:
+def test_table_search_takes_linear_time(name):
     result = text_result(HOSTILE[name])
     started = time.thread_time()
     bundle(result)
@@ -357,7 +357,7 @@ def test_table_search_takes_linear_time(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def gave() -> dict[str, str]:
+def gave():
     """What `.df` gave in a process that has 2 GB; without bounds the first of them takes 5, others hundreds."""
     victim = [sys.executable, "-m", "tests.support.table_victim"]
     ran = subprocess.run(victim, cwd=ROOT, capture_output=True, text=True, timeout=90)
@@ -366,7 +366,7 @@ def gave() -> dict[str, str]:
     return dict(json.loads(line.removeprefix("TABLE ")) for line in lines)
 
 
-def test_no_table_takes_all_memory(gave: dict[str, str]) -> None:
+def test_no_table_takes_all_memory(gave):
     assert set(gave) == {*HUGE_TEXTS, *FILES}
     assert all(said.startswith(("no table in this result: ", "no table in this resource: ")) for said in gave.values())
     wide = "no table in this result: 80,000 columns; a DataFrame gets at most 5,000. .data or .text has them"
@@ -375,7 +375,7 @@ def test_no_table_takes_all_memory(gave: dict[str, str]) -> None:
     assert gave["CSV without cells"].startswith(sent)
 
 
-def test_ordinary_tables_are_made_whatever_their_size() -> None:
+def test_ordinary_tables_are_made_whatever_their_size():
     assert Records(values=[{"a": 1}, {"b": 2}]).frame().shape == (2, 2)
     check_shape(*Columns(values={str(number): [1] * 200_000 for number in range(10)}).shape())
     assert answered("[{'a': None}, {'a': 2}]").df.shape == (2, 1)

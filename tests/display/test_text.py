@@ -6,7 +6,7 @@ import logging
 import sqlite3
 from contextlib import closing
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ormsgpack
 import pytest
@@ -19,9 +19,6 @@ from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ipython.live import WatchLines
 from mcp_magic.telemetry.telemetry import telemetry
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 STEERS = "\x1b]0;mine\x07\x1b[2J\x9b31m\rspan\nspan \u202egnp"
 
 
@@ -29,7 +26,7 @@ def harmless(text: str) -> bool:
     return not {*"\x1b\x07\x9b\r\u202e"} & {*text}
 
 
-async def test_spans_on_the_console_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_spans_on_the_console_steer_no_terminal(capsys):
     server: MCPServer = MCPServer(STEERS)
     server.add_tool(lambda: "x", name=f"t{STEERS}", description="x")
     telemetry.export("console")
@@ -47,9 +44,7 @@ async def test_spans_on_the_console_steer_no_terminal(capsys: pytest.CaptureFixt
     assert all(line.startswith("span ") and ", id " in line for line in said.splitlines())
 
 
-def test_watches_and_questions_steer_no_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watches_and_questions_steer_no_terminal(capsys, monkeypatch):
     times = {"changed_at": 1.0, "differed_at": None, "seconds": 1.0}
     watch: Any = SimpleNamespace(updates=1, problem="", uri=f"a://{STEERS}", difference=None, note=STEERS, **times)
     watch.ended = f"it ended: {STEERS}"
@@ -65,7 +60,7 @@ def test_watches_and_questions_steer_no_terminal(
     assert harmless(capsys.readouterr().out + asked[0])
 
 
-async def test_names_in_a_file_of_threads_reach_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_names_in_a_file_of_threads_reach_no_log(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "threads.sqlite"
     evil = ormsgpack.Ext(0, ormsgpack.packb([f"os{STEERS}", "system", "exit 1"]))

@@ -16,7 +16,7 @@ from tests.support.markup import Markup
 from tests.support.showcase import bundle
 
 
-def test_colours_go_and_controls_are_written_out() -> None:
+def test_colours_go_and_controls_are_written_out():
     assert clean("\x1b[1;31mred\x1b[0m\x07\x1b]0;title\x07") == "red\\x07\\x1b]0;title\\x07"
     assert clean("a\r\nb\tc\u2066d\u200b") == "a\nb\tc\\u2066d\\u200b"
     assert clean("\ud800") == "\\ud800"
@@ -24,14 +24,14 @@ def test_colours_go_and_controls_are_written_out() -> None:
 
 
 @pytest.mark.parametrize("colours", [1, 15])
-def test_a_reason_is_cut_after_its_colours_are_removed(colours: int) -> None:
+def test_a_reason_is_cut_after_its_colours_are_removed(colours):
     text = "".join(f"\x1b[38;5;{number}m" for number in range(100, 100 + colours)) + "ValueError: no such city"
     assert one_line(text, 200) == "ValueError: no such city"
     assert one_line(f"{text} {'a' * 400}", 200) == f"ValueError: no such city {'a' * 174}…"
     assert one_line("\x1b[31m" * 1000 + "why", 20).endswith("…")  # colours alone
 
 
-def test_texts_that_differ_in_two_places_are_whole() -> None:
+def test_texts_that_differ_in_two_places_are_whole():
     texts = [f"{'a' * 40}{x}{'b' * 40}{y}{'c' * 40}" for x in "12" for y in "34"]
     assert middle_cuts([*texts, "a" * 50], 34) == [*texts, f"{'a' * 6}…{'a' * 27}"]
     assert middle_cuts(["\u202eabc"], 34) == [clean("\u202eabc")]  # an invisible character needs no cut
@@ -41,13 +41,13 @@ def test_texts_that_differ_in_two_places_are_whole() -> None:
     "evil",
     ['image/png" onerror="x', "image/png;base64,AAAA", "<b>", "image", "", None, "image/png\n/x", "a/" + "b" * 999],
 )
-def test_what_is_no_mime_type_is_not_believed(evil: str | None) -> None:
+def test_what_is_no_mime_type_is_not_believed(evil):
     assert mime(evil) in ("application/octet-stream", "image/png")
     assert '"' not in mime(evil)
 
 
 @pytest.mark.parametrize("evil", ['aGk=" onload="x', "<svg>", "a b(c)", "aGk=aGk="])
-def test_what_is_not_base64_makes_no_url(evil: str) -> None:
+def test_what_is_not_base64_makes_no_url(evil):
     with pytest.raises(InvalidResponseError):
         data_url("image/png", evil)
 
@@ -76,7 +76,7 @@ MARKDOWN = {
 
 
 @pytest.mark.parametrize("name", MARKDOWN)
-def test_markdown_cannot_run_or_load_anything(name: str) -> None:
+def test_markdown_cannot_run_or_load_anything(name):
     # The renderer that nbconvert builds on, told to let everything through.
     renderer = mistune.HTMLRenderer(escape=False, allow_harmful_protocols=True)
     page = mistune.create_markdown(renderer=renderer, plugins=["math", "table", "url"])(harmless(MARKDOWN[name]))
@@ -87,7 +87,7 @@ def test_markdown_cannot_run_or_load_anything(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MARKDOWN)
-def test_markdown_is_harmless_in_what_nbconvert_makes(name: str) -> None:
+def test_markdown_is_harmless_in_what_nbconvert_makes(name):
     contents = TextResourceContents(uri="a:b", mime_type="text/markdown", text=MARKDOWN[name])
     data = bundle(ResourceResult(ReadResourceResult(contents=[contents])))
     output = nbformat.v4.new_output("execute_result", data=data, execution_count=1)
@@ -98,6 +98,6 @@ def test_markdown_is_harmless_in_what_nbconvert_makes(name: str) -> None:
     assert not any("script:" in url or url.startswith("data:") for url in markup.urls)
 
 
-def test_ordinary_markdown_is_left_alone() -> None:
+def test_ordinary_markdown_is_left_alone():
     text = "# T\n\n1 < 2, [a](https://a.b/c?d=1&e=2), [b](#x), [c](docs/a.md), `x`\n\n| a | b |\n|---|---|\n"
     assert harmless(text) == text

@@ -49,19 +49,19 @@ HONEST = (
 )
 
 
-def test_runs_of_white_space_are_counted() -> None:
+def test_runs_of_white_space_are_counted():
     assert {hiding: visible(f"ls{hiding}; rm") for hiding in HIDING} == {
         hiding: f"ls{shown}; rm" for hiding, shown in HIDING.items()
     }
 
 
 @pytest.mark.parametrize("texts", [SPACES, JOINED, HONEST], ids=["white space", "joiners", "other scripts"])
-def test_what_hides_nothing_stays(texts: tuple[str, ...]) -> None:
+def test_what_hides_nothing_stays(texts):
     assert [visible(text) for text in texts] == list(texts)
 
 
 @pytest.mark.parametrize("hidden", UNSEEN, ids=ascii)
-def test_what_cannot_be_seen_is_written_out(hidden: str) -> None:
+def test_what_cannot_be_seen_is_written_out(hidden):
     code = hidden.encode("unicode_escape", "surrogatepass").decode()
     command = f"rm{hidden}x"
     assert visible(command) == f"rm{code}x"
@@ -69,19 +69,19 @@ def test_what_cannot_be_seen_is_written_out(hidden: str) -> None:
     assert code in approval_part(asked, asked.arguments).html
 
 
-def test_colours_and_marks_are_shown_not_obeyed() -> None:
+def test_colours_and_marks_are_shown_not_obeyed():
     assert visible("\x1b[31mred") == "\\x1b[31mred"
     assert visible("a" + "\u0336" * 500 + "b e\u0301\u0323") == "a⟨marks ×500⟩b e\u0301\u0323"
 
 
-def test_letters_that_look_like_latin_ones_are_marked() -> None:
+def test_letters_that_look_like_latin_ones_are_marked():
     assert {text: visible(text) for text in LETTERS} == LETTERS
 
 
 WORST = (" \t", "a" + " " * 9, "\u200b", "p\u0430 ", "\u043e\u0441\u0430 ", "\u0430", "\u2800", "\r\n", "\U0001d5ba")
 
 
-def test_megabytes_are_shown_in_no_time() -> None:
+def test_megabytes_are_shown_in_no_time():
     texts = [worst * (1_000_000 // len(worst)) for worst in WORST]
     with cpu_time() as cost:
         for text in texts:

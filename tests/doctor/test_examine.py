@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import psutil
 from mcp.server.mcpserver import MCPServer
@@ -14,13 +13,8 @@ from tests.support.bundled import load
 from tests.support.doctors import TOOL, fails, sick, told
 from tests.support.websockets_server import serve_websocket
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from mcp_magic._host import Host
-
-
-async def test_a_healthy_server_passes_all_steps_and_is_ended(host: Host) -> None:
+async def test_a_healthy_server_passes_all_steps_and_is_ended(host):
     report = await examine(host, sick(tools__list={"tools": [TOOL]}, tools__call={"content": []}), call="")
     assert report.ok, str(report)
     assert report.problems == []
@@ -38,7 +32,7 @@ async def test_a_healthy_server_passes_all_steps_and_is_ended(host: Host) -> Non
     assert list(report.df.columns) == ["step", "status", "what", "todo", "ms"]
 
 
-async def test_servers_of_each_transport_are_healthy(host: Host) -> None:
+async def test_servers_of_each_transport_are_healthy(host):
     async with serving(MCPServer("web").streamable_http_app(), lifespan="on") as url:
         report = await examine(host, f"{url}/mcp")
     assert report.ok, str(report)
@@ -62,13 +56,13 @@ async def test_servers_of_each_transport_are_healthy(host: Host) -> None:
     assert "the session speaks protocol" in told(report, "version")
 
 
-async def test_secrets_that_a_server_repeats_are_masked(host: Host) -> None:
+async def test_secrets_that_a_server_repeats_are_masked(host):
     report = await examine(host, sick(tools__list={"error": -32500}), env={"API_TOKEN": "I am ill"})
     assert "*** (-32500" in told(report, "lists")
     assert "I am ill" not in str(report)
 
 
-async def test_an_open_session_is_looked_at_and_left_as_it_is(host: Host) -> None:
+async def test_an_open_session_is_looked_at_and_left_as_it_is(host):
     connection = await host.connect(sick(tools__list={"tools": [TOOL]}), name="mine")
     before = (connection.calls, connection.failures, connection.client)
     processes = set(psutil.Process().children(recursive=True))
@@ -81,7 +75,7 @@ async def test_an_open_session_is_looked_at_and_left_as_it_is(host: Host) -> Non
     assert set(psutil.Process().children(recursive=True)) == processes
 
 
-async def test_a_target_or_command_that_means_nothing_fails_at_resolve(host: Host, tmp_path: Path) -> None:
+async def test_a_target_or_command_that_means_nothing_fails_at_resolve(host, tmp_path):
     plain = tmp_path / "server.sh"
     plain.write_text("echo")
     fails(await examine(host, "nowhere"), "resolve", "'nowhere' is not a file, URL, variable or configured name")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 
-async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> None:
+async def test_a_port_without_a_server_and_a_host_that_is_none(host):
     port = free_port()
     report = await examine(host, f"http://127.0.0.1:{port}/mcp")
     fails(report, "connect", f"nothing listens at 127.0.0.1:{port} -> is the server running?")
@@ -38,7 +38,7 @@ async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> No
 # TLS
 
 
-async def test_doctor_reads_untrusted_certificate_and_fails_at_tls(host: Host, tmp_path: Path) -> None:
+async def test_doctor_reads_untrusted_certificate_and_fails_at_tls(host, tmp_path):
     certificate, key = self_signed(tmp_path)
     app = MCPServer("web").streamable_http_app()
     async with serving(app, lifespan="on", ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
@@ -57,7 +57,7 @@ async def test_doctor_reads_untrusted_certificate_and_fails_at_tls(host: Host, t
     fails(other, "TLS", "Hostname mismatch", "connect by a name that it is for (127.0.0.1)")
 
 
-async def test_a_certificate_that_has_expired_and_a_port_without_tls(host: Host, tmp_path: Path) -> None:
+async def test_a_certificate_that_has_expired_and_a_port_without_tls(host, tmp_path):
     certificate, key = expired(tmp_path)
     async with serving(answering(200), ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
         report = await examine(host, f"{url}/mcp", verify=str(certificate))
@@ -116,18 +116,18 @@ HTML = answering(200, b"<html>hi</html>", "text/html")
         ),
     ],
 )
-async def test_an_answer_says_what_it_means_and_whose_fault_it_is(host: Host, app: Any, says: str) -> None:
+async def test_an_answer_says_what_it_means_and_whose_fault_it_is(host, app, says):
     async with serving(app, lifespan="off") as url:
         report = await examine(host, f"{url}/mcp", timeout=0.5 if app is never else 30)
     fails(report, "HTTP", says)
 
 
-async def test_a_server_that_wants_basic_authentication_says_no_more(host: Host) -> None:
+async def test_a_server_that_wants_basic_authentication_says_no_more(host):
     report = await locked(host, 'Basic realm="the vault"', {})
     fails(report, "HTTP", "it wants Basic authentication for 'the vault'", "no OAuth metadata", "--header 'Auth")
 
 
-async def test_a_challenge_is_read_out_and_nobody_is_logged_in(host: Host) -> None:
+async def test_a_challenge_is_read_out_and_nobody_is_logged_in(host):
     asked: list[tuple[str, bytes]] = []
     documents = {
         "/.well-known/oauth-protected-resource/mcp": {
@@ -172,13 +172,13 @@ async def locked(
         return await examine(host, f"{url}/mcp", headers=headers)
 
 
-async def test_a_wrong_path_is_told_where_the_server_is(host: Host) -> None:
+async def test_a_wrong_path_is_told_where_the_server_is(host):
     async with serving(MCPServer("web").streamable_http_app(), lifespan="on") as url:
         report = await examine(host, f"{url}/")
     fails(report, "HTTP", "HTTP 404", "but /mcp of the same server speaks it -> connect to /mcp")
 
 
-async def test_a_server_of_the_old_transport_is_recognised(host: Host) -> None:
+async def test_a_server_of_the_old_transport_is_recognised(host):
     async with serving(MCPServer("web").sse_app(), lifespan="on") as url:
         fallen_back = await examine(host, f"{url}/sse")
         asked_for = await examine(host, f"{url}/sse", transport="sse")
@@ -189,7 +189,7 @@ async def test_a_server_of_the_old_transport_is_recognised(host: Host) -> None:
     fails(report, "HTTP", "a server of the old HTTP+SSE transport -> --transport sse")
 
 
-async def test_a_local_server_that_any_web_page_may_use_is_warned_of(host: Host) -> None:
+async def test_a_local_server_that_any_web_page_may_use_is_warned_of(host):
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = MCPServer("web").streamable_http_app(transport_security=open_to_all)
     async with serving(app, lifespan="on") as url:

@@ -38,7 +38,7 @@ async def logged_in_before(host: Host) -> AsyncIterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["modern", "handshake"])
-async def test_with_login_the_person_logs_in_once_and_the_steps_go_on(host: Host, kind: str) -> None:
+async def test_with_login_the_person_logs_in_once_and_the_steps_go_on(host, kind):
     person = logging_in(host)
     async with protected_server(kind=kind) as protected:
         report = await examine(host, protected.url, name="notes", login=True)
@@ -54,7 +54,7 @@ async def test_with_login_the_person_logs_in_once_and_the_steps_go_on(host: Host
         await host.close()
 
 
-async def test_a_kept_token_is_used_and_renewed_without_a_word(host: Host) -> None:
+async def test_a_kept_token_is_used_and_renewed_without_a_word(host):
     async with logged_in_before(host) as (person, protected):
         report = await examine(host, protected.url)
         unharmed(report, protected)
@@ -64,7 +64,7 @@ async def test_a_kept_token_is_used_and_renewed_without_a_word(host: Host) -> No
         assert len(person.shown) == 1
 
 
-async def test_doctor_reports_worthless_token_without_asking(host: Host) -> None:
+async def test_doctor_reports_worthless_token_without_asking(host):
     async with logged_in_before(host) as (person, protected):
         protected.authority.forget()
         report = await examine(host, protected.url)
@@ -75,7 +75,7 @@ async def test_doctor_reports_worthless_token_without_asking(host: Host) -> None
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_without_login_nobody_is_asked_and_nothing_is_registered(host: Host, transport: str) -> None:
+async def test_without_login_nobody_is_asked_and_nothing_is_registered(host, transport):
     person = logging_in(host)
     async with protected_server(kind="sse" if transport == "sse" else "modern") as protected:
         report = await examine(host, protected.url, transport=transport)
@@ -85,7 +85,7 @@ async def test_without_login_nobody_is_asked_and_nothing_is_registered(host: Hos
         assert person.shown == protected.authority.asked("register") == protected.authority.asked("authorize") == []
 
 
-async def test_a_program_that_has_access_by_itself_needs_no_login(host: Host) -> None:
+async def test_a_program_that_has_access_by_itself_needs_no_login(host):
     person = logging_in(host)
     async with protected_server() as protected:
         protected.authority.clients["robot"] = {"client_secret": MACHINE["client_secret"]}
@@ -96,7 +96,7 @@ async def test_a_program_that_has_access_by_itself_needs_no_login(host: Host) ->
         assert person.shown == []
 
 
-async def test_a_log_in_that_fails_is_what_the_step_says(host: Host) -> None:
+async def test_a_log_in_that_fails_is_what_the_step_says(host):
     async with protected_server() as protected:
         report = await examine(host, protected.url, name="notes", login=True)
     assert report.failed_at == "HTTP"

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from mcp_magic.doctor import examine
 
-if TYPE_CHECKING:
-    import pytest
 
-    from mcp_magic._host import Host
-
-
-async def test_the_report_reads_well_and_escapes_what_servers_say(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_report_reads_well_and_escapes_what_servers_say(host, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     report = await examine(host, [sys.executable, "-c", "import sys; sys.exit('<img src=x> \\x1b[31mred')"])
     shown = report._repr_mimebundle_()

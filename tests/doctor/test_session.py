@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -10,9 +10,6 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic.consent.rules import Rule
 from mcp_magic.doctor import examine
 from tests.support.doctors import TOOL, fails, sick, told
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 LISTED = {"tools": [TOOL]}
 BAD_SCHEMA = {"type": "object", "properties": {"a": {"type": "int"}}}
@@ -81,9 +78,7 @@ WIPE = {
         ),
     ],
 )
-async def test_a_sick_server_is_said_to_be_so(
-    host: Host, server: dict[str, Any], step: str, failed: bool, words: list[str]
-) -> None:
+async def test_a_sick_server_is_said_to_be_so(host, server, step, failed, words):
     report = await examine(host, sick(**server))
     assert (report.failed_at == step) is failed, str(report)
     for word in words:
@@ -98,7 +93,7 @@ async def test_a_sick_server_is_said_to_be_so(
         assert "schema-invalid" in report.findings.codes
 
 
-async def test_doctor_lints_broken_list_entries_with_the_rest(host: Host) -> None:
+async def test_doctor_lints_broken_list_entries_with_the_rest(host):
     bad = [TOOL, {"name": "bare"}, {**TOOL, "name": "text", "inputSchema": {"type": "string"}}]
     report = await examine(host, sick(tools__list={"tools": bad}))
     why = 'its inputSchema is of type "string"; the arguments of a tool are an object'
@@ -108,7 +103,7 @@ async def test_doctor_lints_broken_list_entries_with_the_rest(host: Host) -> Non
     assert "checked 2 tools" in report.findings.note
 
 
-async def test_a_list_that_hangs_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_hangs_is_given_up(host, monkeypatch):
     monkeypatch.setattr("mcp_magic.doctor.session.PAGE_SECONDS", 0.3)
     report = await examine(host, sick(_hangs=["tools/list"]))
     assert "failed: tools/list: timed out: no answer within 0.3 s" in told(report, "lists")
@@ -132,15 +127,13 @@ async def test_a_list_that_hangs_is_given_up(host: Host, monkeypatch: pytest.Mon
         pytest.param({"tools/list": WIPE}, "", "", id="none to call"),
     ],
 )
-async def test_a_tool_is_called_if_that_changes_nothing(
-    host: Host, server: dict[str, Any], call: str, words: str
-) -> None:
+async def test_a_tool_is_called_if_that_changes_nothing(host, server, call, words):
     report = await examine(host, sick(**server), call=call)
     assert words in told(report, "call")
     assert words or report["call"].status == "not needed"
 
 
-async def test_a_call_goes_through_consent_and_its_error_is_told(host: Host) -> None:
+async def test_a_call_goes_through_consent_and_its_error_is_told(host):
     host.consent.rules.append(Rule("deny", "sick:*"))
     report = await examine(host, sick(tools__list=LISTED, tools__call=DONE), call="look")
     assert report.ok

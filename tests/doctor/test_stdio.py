@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mcp_magic.doctor import examine
 from tests.support import SUPPORT
 from tests.support.doctors import fails, sick, told
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 PRINTED = "it printed something to stdout that is not an MCP message: "
 
@@ -24,7 +18,7 @@ def script(text: str) -> list[str]:
     return [sys.executable, "-c", text]
 
 
-async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host, tmp_path: Path) -> None:
+async def test_a_server_that_dies_says_its_last_words_without_secrets(host, tmp_path):
     code = "import os, sys; sys.exit('no licence for ' + os.environ['API_TOKEN'])"
     report = await examine(host, script(code), env={"API_TOKEN": "sesame-123"})
     fails(report, "connect", "it ended before it answered (exit code 1)", "stderr: no licence for ***")
@@ -38,7 +32,7 @@ async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host
     fails(report, "connect", f"note: stderr: SyntaxError: invalid syntax ({server}, line 2)")
 
 
-async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Host) -> None:
+async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host):
     says = {
         "echo Welcome!; exec sleep 60": (f"{PRINTED}'Welcome!'", "is this command an MCP server?"),
         "exec sleep 60": ("it runs, and answers nothing in 1 s", "--timeout S waits longer"),
@@ -50,7 +44,7 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
         fails(report, "connect", *words)
 
 
-async def test_doctor_warns_of_stray_line_of_working_server(host: Host) -> None:
+async def test_doctor_warns_of_stray_line_of_working_server(host):
     server = sick(_banner="Starting up...", tools__list={"tools": []})
     report = await examine(host, server)
     assert report.ok, str(report)
@@ -63,7 +57,7 @@ async def test_doctor_warns_of_stray_line_of_working_server(host: Host) -> None:
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "2025-06-18"])
-async def test_a_print_that_waits_in_a_buffer_is_a_warning(host: Host, tmp_path: Path, version: str) -> None:
+async def test_a_print_that_waits_in_a_buffer_is_a_warning(host, tmp_path, version):
     server = tmp_path / "prints.py"
     server.write_text(
         "import json, os, sys\n"
@@ -80,7 +74,7 @@ async def test_a_print_that_waits_in_a_buffer_is_a_warning(host: Host, tmp_path:
     assert told(report, "connect").count(f"warning: {PRINTED}'Ready'") == 1
 
 
-async def test_a_print_in_a_server_of_the_sdk_is_a_warning(host: Host, tmp_path: Path) -> None:
+async def test_a_print_in_a_server_of_the_sdk_is_a_warning(host, tmp_path):
     server = tmp_path / "prints.py"
     lines = ("from mcp.server.mcpserver import MCPServer", "server = MCPServer('prints')", "print('Ready')")
     server.write_text("\n".join((*lines, "server.run()")))
@@ -88,9 +82,7 @@ async def test_a_print_in_a_server_of_the_sdk_is_a_warning(host: Host, tmp_path:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups")
-async def test_a_server_that_does_not_end_or_leaves_children_is_told(
-    host: Host, soon: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_does_not_end_or_leaves_children_is_told(host, soon, monkeypatch):
     report = await examine(host, sick(_child=True, tools__list={"tools": []}))
     assert report.ok
     assert "it leaves processes running that it started" in told(report, "close")
@@ -100,7 +92,7 @@ async def test_a_server_that_does_not_end_or_leaves_children_is_told(
     assert "it took SIGKILL" in told(report, "close")
 
 
-async def test_an_interrupted_examination_leaves_nothing_running(host: Host) -> None:
+async def test_an_interrupted_examination_leaves_nothing_running(host):
     examining = asyncio.ensure_future(examine(host, sick(_hangs=["tools/list"], _capabilities={"tools": {}})))
     while "tools/list" not in [entry.method for entry in host.trace.entries()]:
         await asyncio.sleep(0.01)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -9,19 +7,15 @@ from mcp_magic.notebook import host
 from tests.support.bundled import load
 from tests.support.magic import Magic
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
 
 @pytest.fixture(scope="module")
-def module_shell() -> InteractiveShell:
+def module_shell():
     """A shell for all tests of a module: at its end, each shell costs a full garbage collection."""
     return InteractiveShell()
 
 
 @pytest.fixture
-def shell(module_shell: InteractiveShell) -> Iterator[InteractiveShell]:
+def shell(module_shell):
     """A shell whose variables are those of a new one."""
     names = dict(module_shell.user_ns)
     yield module_shell
@@ -30,7 +24,7 @@ def shell(module_shell: InteractiveShell) -> Iterator[InteractiveShell]:
 
 
 @pytest.fixture
-async def magic(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Magic]:
+async def magic(shell, monkeypatch, tmp_path):
     """Run `%mcp LINE` in a shell, in a folder of its own, with the server "math" connected."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))

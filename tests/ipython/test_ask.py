@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.ipython.ask import InputAsker, how_to_ask
 from mcp_magic.ipython.cells import Circumstances, loops_on_this_stack
 from tests.support.sampling_servers import said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LAB: dict[str, Any] = {"allow_stdin": True, "widgets": True}
 CONSOLE: dict[str, Any] = {"allow_stdin": True}
@@ -68,11 +65,11 @@ TERMINAL: dict[str, Any] = {"kernel": None, "allow_stdin": True}
         (NEW | NBCLIENT, "input", "nobody"),
     ],
 )
-def test_person_is_asked_where_they_can_answer(where: dict[str, Any], ask_with: str, way: str) -> None:
+def test_person_is_asked_where_they_can_answer(where, ask_with, way):
     assert how_to_ask(Circumstances(**where), ask_with) == way
 
 
-async def test_nested_loop_is_seen_on_the_stack() -> None:
+async def test_nested_loop_is_seen_on_the_stack():
     assert loops_on_this_stack() == 1
     counted: list[int] = []
     thread = threading.Thread(target=lambda: counted.append(loops_on_this_stack()))
@@ -150,13 +147,13 @@ def typed(value: Any) -> str:
     ],
     ids=typed,
 )
-async def test_lines_decide_about_a_call(lines: list[str | BaseException], decision: Decision) -> None:
+async def test_lines_decide_about_a_call(lines, decision):
     typist = Typist(*lines)
     assert await typist.decide() == decision
     assert not typist.lines
 
 
-async def test_question_about_a_call_says_who_wants_what() -> None:
+async def test_question_about_a_call_says_who_wants_what():
     typist = Typist("maybe", "e", "[1]", "e", '{"location": "Paris"}', "y")
     assert (await typist.decide()).arguments == {"location": "Paris"}
     assert typist.written[0] == "agent wants to call weather:forecast [no hints]\n  location = London"
@@ -167,7 +164,7 @@ async def test_question_about_a_call_says_who_wants_what() -> None:
     assert typist.prompts[2] == "Arguments as JSON, empty to leave them: "
 
 
-async def test_secrets_of_a_call_are_not_written_and_survive_two_edits() -> None:
+async def test_secrets_of_a_call_are_not_written_and_survive_two_edits():
     login = Request("web", "login", {"user": "me", "password": "hunter2"}, "agent")
     typist = Typist("e", '{"user": "you", "password": "***"}', "e", '{"user": "us", "password": "***"}', "y")
     decision = await typist.decide(login)
@@ -175,7 +172,7 @@ async def test_secrets_of_a_call_are_not_written_and_survive_two_edits() -> None
     assert "hunter2" not in "".join(typist.written)
 
 
-async def test_hidden_values_of_an_agents_call_can_be_viewed() -> None:
+async def test_hidden_values_of_an_agents_call_can_be_viewed():
     login = Request("web", "login", {"user": "me", "password": "hunter\x1b[2J2"}, "agent")
     typist = Typist("v", "n", "")
     assert await typist.decide(login) == Decision.deny("")
@@ -196,7 +193,7 @@ async def test_hidden_values_of_an_agents_call_can_be_viewed() -> None:
 # Time and interruption
 
 
-async def test_ctrl_c_raises_while_reading_and_is_restored_after() -> None:
+async def test_ctrl_c_raises_while_reading_and_is_restored_after():
     before = signal.getsignal(signal.SIGINT)
     during: list[Any] = []
 
@@ -225,7 +222,7 @@ class Slow(Typist):
 
 
 @pytest.fixture
-def free_alarm() -> Iterator[None]:
+def free_alarm():
     """Take the alarm away from pytest-timeout for a while, and give it back."""
     before = signal.setitimer(signal.ITIMER_REAL, 0)
     yield
@@ -237,7 +234,7 @@ def free_alarm() -> Iterator[None]:
 @pytest.mark.parametrize(
     "lines", [["", "", "y"], ["e", '{"location": "Paris"}', "y"], ["a", "x", "t"]], ids=["again", "edit", "always"]
 )
-async def test_all_lines_of_a_question_share_one_time_limit(lines: list[str]) -> None:
+async def test_all_lines_of_a_question_share_one_time_limit(lines):
     typist = Slow(0.2, *lines, last=0.8, limit=1.0)  # the last would be in time by itself; together they are late
     started = time.monotonic()
     with pytest.raises(TimeoutError):
@@ -247,12 +244,12 @@ async def test_all_lines_of_a_question_share_one_time_limit(lines: list[str]) ->
     assert len(typist.lines) == 1, "the alarm ended the third, which was not typed yet"
 
 
-async def test_next_question_has_its_own_time() -> None:
+async def test_next_question_has_its_own_time():
     typist = Slow(0.3, "y", "y", limit=0.5)
     assert [await typist.decide() for _ in range(2)] == [Decision(True)] * 2
 
 
-async def test_late_line_without_alarm_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_line_without_alarm_is_a_time_out(monkeypatch):
     monkeypatch.delattr(signal, "setitimer")  # as on Windows
     typist = Slow(0.2, "y", limit=0.1)
     with pytest.raises(TimeoutError):
@@ -280,7 +277,7 @@ FORM = Elicitation(
 PAGE = Elicitation("bank", "Log in", "url", url="https://bank.example/login")
 
 
-async def test_form_is_filled_in_line_by_line() -> None:
+async def test_form_is_filled_in_line_by_line():
     typist = Typist("f", "Oslo", "", "sea, food", "hunter2", "s")
     answer = await typist.fill_in(FORM)
     assert answer == Answer.accept({"city": "Oslo", "days": 3, "tags": ["sea", "food"], "password": "hunter2"})
@@ -296,7 +293,7 @@ async def test_form_is_filled_in_line_by_line() -> None:
     assert (len(typist.hidden), "MCP forbids" in typist.written[0]) == (1, True)
 
 
-async def test_value_that_does_not_fit_is_asked_again_with_reason() -> None:
+async def test_value_that_does_not_fit_is_asked_again_with_reason():
     typist = Typist("f", "O", "Oslo", "many", "4", "", "", "s")
     assert (await typist.fill_in(FORM)).content == {"city": "Oslo", "days": 4}
     written = "\n".join(typist.written)
@@ -312,7 +309,7 @@ async def test_value_that_does_not_fit_is_asked_again_with_reason() -> None:
     assert (await typist.fill_in(FORM)).content == {"city": "Oslo", "days": 3}
 
 
-async def test_choices_of_a_form_are_shown_with_their_titles() -> None:
+async def test_choices_of_a_form_are_shown_with_their_titles():
     meals = [{"const": "v", "title": "Vegan"}, {"const": "f", "title": "Fish"}]
     seats = {
         "type": "object",
@@ -343,13 +340,13 @@ async def test_choices_of_a_form_are_shown_with_their_titles() -> None:
     ],
     ids=typed,
 )
-async def test_answer_to_a_form_may_be_no(lines: list[Any], action: str) -> None:
+async def test_answer_to_a_form_may_be_no(lines, action):
     answer = await Typist(*lines).fill_in(FORM)
     assert (answer.action, answer.content) == (action, None)
 
 
 @pytest.mark.parametrize(("line", "action"), [("o", "accept"), ("d", "decline"), ("c", "cancel")])
-async def test_page_is_named_with_its_host(line: str, action: str) -> None:
+async def test_page_is_named_with_its_host(line, action):
     typist = Typist(line)
     assert (await typist.fill_in(PAGE)).action == action
     assert "open a page at bank.example" in typist.written[0]
@@ -375,7 +372,7 @@ async def test_page_is_named_with_its_host(line: str, action: str) -> None:
     ],
     ids=typed,
 )
-async def test_lines_decide_about_a_request_to_a_model(lines: list[Any], review: Review) -> None:
+async def test_lines_decide_about_a_request_to_a_model(lines, review):
     typist = Typist(*lines)
     assert await typist.review_request() == review
     assert typist.written[0].startswith("Server writer asks a model to answer:\n  system:\n    Be brief.\n")
@@ -395,7 +392,7 @@ async def test_lines_decide_about_a_request_to_a_model(lines: list[Any], review:
     ],
     ids=typed,
 )
-async def test_lines_decide_about_the_reply_of_a_model(lines: list[Any], review: Review) -> None:
+async def test_lines_decide_about_the_reply_of_a_model(lines, review):
     typist = Typist(*lines)
     assert await typist.review_reply() == review
     assert typist.written[0] == "Reply of tiny to server writer (endTurn):\n    Hello to you."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp_types import CreateMessageRequestParams, ToolChoice
@@ -17,16 +17,11 @@ from tests.support.eliciting_server import trip_server, url_server
 from tests.support.hosts import logged
 from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.magic import Magic
-
 SUMMARY = "Cats sleep, purr and eat."
 
 
 @pytest.fixture(autouse=True)
-def nobody() -> Iterator[None]:
+def nobody():
     """The kernel's host announces a model, which must not be asked, and a person, who answers nothing."""
 
     async def never(asked: Any) -> Any:
@@ -42,7 +37,7 @@ def nobody() -> Iterator[None]:
 
 
 @pytest.fixture
-def answers(magic: Magic) -> Any:
+def answers(magic):
     """Call a tool with a file of answers; with a kind of error, return the text of that."""
 
     async def call(tool: str, answers: Any, error: type[Exception] | None = None) -> Any:
@@ -56,7 +51,7 @@ def answers(magic: Magic) -> Any:
 # What you are asked
 
 
-async def test_file_answers_what_the_server_asks_you(answers: Any) -> None:
+async def test_file_answers_what_the_server_asks_you(answers):
     await host.connect(trip_server(), name="trip")
     await host.connect(url_server("https://pay.example.org/"), name="pay")
     for written, text in (
@@ -73,7 +68,7 @@ async def test_file_answers_what_the_server_asks_you(answers: Any) -> None:
     assert (await answers("pay:pay", ["accept"])).text == "accept"
 
 
-async def test_answer_that_is_missing_or_wrong_is_an_error(magic: Magic, answers: Any) -> None:
+async def test_answer_that_is_missing_or_wrong_is_an_error(magic, answers):
     connection = await host.connect(trip_server(), name="trip")
     for written, message in (
         ([], "answers.json has no answer to 'Where to?'"),
@@ -89,7 +84,7 @@ async def test_answer_that_is_missing_or_wrong_is_an_error(magic: Magic, answers
     assert connection.calls == before
 
 
-async def test_log_says_that_nobody_could_be_asked(magic: Magic) -> None:
+async def test_log_says_that_nobody_could_be_asked(magic):
     await host.connect(trip_server(), name="trip")
     assert (await magic("call trip:plan")).text == "decline"
     [row] = (await magic("logs trip")).rows
@@ -97,7 +92,7 @@ async def test_log_says_that_nobody_could_be_asked(magic: Magic) -> None:
     assert str(row["text"]).startswith("elicitation 'Where to?': decline: nobody (")
 
 
-async def test_answers_by_message_serve_again_and_in_order_once() -> None:
+async def test_answers_by_message_serve_again_and_in_order_once():
     asked = Elicitation("trips", "Where to?", "form", {"type": "object", "properties": {}})
     by_message, in_order = Answers({"Where to?": "cancel"}, "a"), Answers(["cancel"], "a")
     assert [(await by_message.elicit(asked)).action for _ in range(2)] == ["cancel", "cancel"]
@@ -107,7 +102,7 @@ async def test_answers_by_message_serve_again_and_in_order_once() -> None:
 # What models are asked
 
 
-async def test_text_of_the_file_is_the_reply(answers: Any) -> None:
+async def test_text_of_the_file_is_the_reply(answers):
     await host.connect(sampling_server(), name="writer")
     for reply, text in (
         (SUMMARY, f"answers.json endTurn: {SUMMARY}"),
@@ -124,7 +119,7 @@ def asks(text: str, **more: Any) -> CreateMessageRequestParams:
     return CreateMessageRequestParams(messages=[said(text)], max_tokens=50, **more)
 
 
-async def test_texts_serve_once_and_patterns_again_within_limits(answers: Any) -> None:
+async def test_texts_serve_once_and_patterns_again_within_limits(answers):
     await host.connect(asking_server(*map(asks, ("one", "sky?", "two", "sky!"))), name="asking")
     replies: list[Any] = ["first", {"message": "sky*", "reply": "blue"}, "second"]
     result = await answers("asking:ask", {"sampling": replies})
@@ -137,7 +132,7 @@ async def test_texts_serve_once_and_patterns_again_within_limits(answers: Any) -
     assert "no tool is called, which the server required" in logged(connection)
 
 
-async def test_request_without_a_reply_is_refused(magic: Magic, answers: Any) -> None:
+async def test_request_without_a_reply_is_refused(magic, answers):
     await host.connect(sampling_server(), name="writer")
     for replies, why in (
         ([], "denied by answers.json: answers.json has no reply to 'Summarise this: .*' of writer"),
@@ -155,13 +150,13 @@ async def test_request_without_a_reply_is_refused(magic: Magic, answers: Any) ->
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_missing_reply_is_told_despite_tolerant_tool(answers: Any) -> None:
+async def test_missing_reply_is_told_despite_tolerant_tool(answers):
     await host.connect(sampling_server(), name="writer")
     error = await answers("writer:refused", {"sampling": []}, ArgumentsError)
     assert error == "answers.json has no reply to 'Hello' of writer"
 
 
-async def test_file_that_is_wrong_sends_nothing(answers: Any) -> None:
+async def test_file_that_is_wrong_sends_nothing(answers):
     connection = await host.connect(sampling_server(), name="writer")
     for written, problem in (
         ({"sampling": [7]}, "answers.json: a reply is a text or an object, not 7"),

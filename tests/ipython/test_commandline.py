@@ -6,7 +6,6 @@ import ast
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,12 +14,6 @@ from hypothesis import strategies as st
 from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.ipython.commandline import GROUPS, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.magic import Magic
-
 
 # Words
 
@@ -62,7 +55,7 @@ if TYPE_CHECKING:
         ("connect http://a/b#c -- sh -c 'x # y'", ["connect", "http://a/b#c", "--", "sh", "-c", "x # y"]),
     ],
 )
-def test_lines_are_split_as_a_person_means_them(line: str, words: list[str]) -> None:
+def test_lines_are_split_as_a_person_means_them(line, words):
     assert split_line(line) == words
 
 
@@ -70,7 +63,7 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_c
 
 
 @given(st.lists(WORDS))
-def test_words_that_a_shell_quotes_are_split_again(words: list[str]) -> None:
+def test_words_that_a_shell_quotes_are_split_again(words):
     assert split_line(" ".join(shlex.quote(word) for word in words)) == words
 
 
@@ -78,7 +71,7 @@ def test_words_that_a_shell_quotes_are_split_again(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_subcommand_has_help_with_examples_that_parse(name: str) -> None:
+def test_subcommand_has_help_with_examples_that_parse(name):
     command = COMMANDS[name]
     text = str(help_for_one(command))
     assert text.startswith(f"%mcp {name}")
@@ -94,7 +87,7 @@ def test_subcommand_has_help_with_examples_that_parse(name: str) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_usage_goes_on_below_the_subcommand(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_usage_goes_on_below_the_subcommand(monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     usage, _, rest = str(help_for_one(COMMANDS["connect"])).partition("\n\n")
     first, *more = usage.splitlines()
@@ -104,7 +97,7 @@ def test_usage_goes_on_below_the_subcommand(monkeypatch: pytest.MonkeyPatch, wid
     assert max(map(len, f"{usage}\n{rest}".splitlines()[:8])) <= width
 
 
-def test_everyday_help_fits_one_screen_and_names_the_rest() -> None:
+def test_everyday_help_fits_one_screen_and_names_the_rest():
     lines = str(help_for_all(COMMANDS.values(), everyday=True)).splitlines()
     assert len(lines) <= 45
     assert all(len(line) <= 100 for line in lines)
@@ -133,7 +126,7 @@ HELP = {
 }
 
 
-async def test_help_is_about_the_word_beside_it(magic: Magic) -> None:
+async def test_help_is_about_the_word_beside_it(magic):
     for line, begins in HELP.items():
         assert str(await magic(line)).startswith(begins)
     assert "%mcp connect" in str(await magic("--help"))
@@ -174,7 +167,7 @@ MODULES = 150
 """Modules of ours that the first `%mcp connect` may import."""
 
 
-def test_subcommand_is_imported_when_it_is_typed(tmp_path: Path) -> None:
+def test_subcommand_is_imported_when_it_is_typed(tmp_path):
     ran = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True, cwd=tmp_path)
     *_, told, number = ran.stdout.splitlines()
     completed, error, before, unused, after = ast.literal_eval(told)
@@ -200,7 +193,7 @@ def test_subcommand_is_imported_when_it_is_typed(tmp_path: Path) -> None:
         ("assert math:add --under x", "argument --under: expected a number, got 'x'. HELP"),
     ],
 )
-def test_line_that_cannot_be_parsed_says_why(line: str, message: str) -> None:
+def test_line_that_cannot_be_parsed_says_why(line, message):
     name, *words = split_line(line)
     with pytest.raises(CommandError) as caught:
         parse(COMMANDS[name], words)
@@ -208,7 +201,7 @@ def test_line_that_cannot_be_parsed_says_why(line: str, message: str) -> None:
     assert str(caught.value) == f"%mcp {name}: {message.replace('HELP', shows)}"
 
 
-def test_unclosed_quotation_says_how_to_quote() -> None:
+def test_unclosed_quotation_says_how_to_quote():
     with pytest.raises(CommandError) as caught:
         split_line("call t text='two words")
     assert str(caught.value) == (
@@ -243,7 +236,7 @@ MEANT = {
 }
 
 
-async def test_errors_of_lines_say_what_is_meant(magic: Magic) -> None:
+async def test_errors_of_lines_say_what_is_meant(magic):
     for line, says in MEANT.items():
         error = await magic.error(MCPMagicError, line)
         assert says in error

@@ -86,13 +86,13 @@ def arguments_of(line: str, folder: Path | None = None, schema: dict[str, Any] |
 # Texts that can be typed
 
 
-def test_line_that_reads_a_resource_reads_its_uri() -> None:
+def test_line_that_reads_a_resource_reads_its_uri():
     for text in TYPED:
         assert uri_of(read_line(text, "srv"), "srv") == text
 
 
 @pytest.mark.parametrize("schema", [None, {"additionalProperties": {"type": "string"}}], ids=["no schema", "texts"])
-def test_line_of_a_call_has_names_and_texts_as_they_are(schema: dict[str, Any] | None, tmp_path: Path) -> None:
+def test_line_of_a_call_has_names_and_texts_as_they_are(schema, tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     for text in ANY:
         words = words_of(call_line(f"srv:{text}", {text: text, "b": text}, schema=schema))
@@ -105,13 +105,13 @@ def test_line_of_a_call_has_names_and_texts_as_they_are(schema: dict[str, Any] |
         assert read == {name: value}, "together they make no expression"
 
 
-def test_variable_stands_for_an_argument_of_any_name() -> None:
+def test_variable_stands_for_an_argument_of_any_name():
     for text in ANY:
         words = words_of(call_line("srv:tool", {}) + as_variables([text]))
         assert parse_arguments(words[2:], {}, evaluate=lambda name: "its value") == {text: "its value"}
 
 
-def test_line_that_a_denial_offers_allows_that_tool_alone() -> None:
+def test_line_that_a_denial_offers_allows_that_tool_alone():
     for text in (*ANY, "*", "weather[a]", "a?"):
         error = Consent(magics=True).refusal(Request("srv", text, {}), Decision.deny(by="approval = 'deny'"))
         words = words_of(str(error).partition(" `")[2].removesuffix("` would allow it."))
@@ -122,7 +122,7 @@ def test_line_that_a_denial_offers_allows_that_tool_alone() -> None:
         assert not rule.names("srv:other")
 
 
-def test_line_that_polls_reads_the_same_uri() -> None:
+def test_line_that_polls_reads_the_same_uri():
     client: Any = SimpleNamespace(server_capabilities=SimpleNamespace(resources=None))
     for text in TYPED:
         with pytest.raises(NotOfferedError) as caught:
@@ -132,7 +132,7 @@ def test_line_that_polls_reads_the_same_uri() -> None:
         assert INVOCATION.value(arguments.uri) == text
 
 
-def test_values_and_names_that_tab_offers_read_back(tmp_path: Path) -> None:
+def test_values_and_names_that_tab_offers_read_back(tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     schema = {"properties": {"kind": {"type": "string"}}}
     for text in ANY:
@@ -146,7 +146,7 @@ def test_values_and_names_that_tab_offers_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["connect", "record", "up", "roots srv"])
-def test_file_that_tab_offers_is_itself(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_tab_offers_is_itself(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for text in (*TYPED, *NOT_TYPED[:-1], *OPTIONS):
         if "/" not in text and "\0" not in text:
@@ -165,14 +165,14 @@ def test_file_that_tab_offers_is_itself(command: str, tmp_path: Path, monkeypatc
     ("line", "value"),
     [(r"read \{x}", "{x}"), (r"read '\$x'", "$x"), (r"read \\$x", r"\$x"), (r"read '\x'", r"\x"), ("read a$x", "a$x")],
 )
-def test_backslash_keeps_a_word_as_it_is(line: str, value: str) -> None:
+def test_backslash_keeps_a_word_as_it_is(line, value):
     assert INVOCATION.value(split_line(line)[1]) == value
 
 
 # Texts that cannot
 
 
-def test_untypable_names_make_a_comment_of_the_line() -> None:
+def test_untypable_names_make_a_comment_of_the_line():
     for text in NOT_TYPED:
         for line in (
             *(read_line(text, "srv"), call_line(f"srv:{text}", {}), prompt_line(f"srv:{text}", {"a": "x"})),
@@ -187,7 +187,7 @@ def test_untypable_names_make_a_comment_of_the_line() -> None:
         assert as_word(text) is None
 
 
-def test_untypable_arguments_are_written_as_json() -> None:
+def test_untypable_arguments_are_written_as_json():
     for text in NOT_TYPED:
         assert arguments_of(call_line("srv:tool", {"a": text})) == {"a": text}
         nested = {"a": "$x", text: {text: "{1}"}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,20 +16,14 @@ from mcp_magic.notebook import host
 from tests.support.lowlevel import serving_tools
 from tests.support.skills_server import SkillServer
 
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from mcp_magic.ipython.commandline import Command
-    from tests.support.magic import Magic
-
 
 @pytest.mark.parametrize("command", [*COMMANDS.values(), AGENT], ids=lambda command: command.name)
-def test_tab_answers_at_every_argument(command: Command) -> None:
+def test_tab_answers_at_every_argument(command):
     for words in ("", "x ", "x y ", *(f"{option} " for option in command.parser.options)):
         assert not [text for text in candidates(f"{command.name} {words}", {}).texts if not text]
 
 
-async def test_tab_offers_what_fits_the_argument(magic: Magic) -> None:
+async def test_tab_offers_what_fits_the_argument(magic):
     (magic.folder / "data").mkdir()
     (magic.folder / "rows.csv").write_text("a\n1\n")
     (magic.folder / "rows.py").write_text("")
@@ -64,9 +58,7 @@ async def test_tab_offers_what_fits_the_argument(magic: Magic) -> None:
     ("line", "offered"),
     [("%mcp call s:echo v=", ["v="]), ("%mcp call s:echo v=pri", ["v=pri"]), ("r = %mcp call s:echo n=", ["n="])],
 )
-async def test_tab_after_a_value_offers_nothing_of_python(
-    magic: Magic, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, line: str, offered: list[str]
-) -> None:
+async def test_tab_after_a_value_offers_nothing_of_python(magic, shell, monkeypatch, line, offered):
     properties: dict[str, Any] = {"v": {}, "n": {"type": "integer", "default": "many"}}
     echo = Tool(name="echo", input_schema={"type": "object", "properties": properties})
     await host.connect(serving_tools(echo), name="s")

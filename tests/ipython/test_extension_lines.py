@@ -21,12 +21,12 @@ ASKED = {
 
 
 @pytest.mark.parametrize(("typed", "runs"), ASKED.items(), ids=ASKED)
-def test_question_mark_asks_for_the_help_of_a_subcommand(typed: str, runs: str) -> None:
+def test_question_mark_asks_for_the_help_of_a_subcommand(typed, runs):
     assert help_asked([typed]) == [runs]
     longer = ["text = '''\n", typed, "'''\n"]
     assert help_asked(longer) == longer, "in a longer cell it is its own"
 
 
-def test_empty_server_cell_becomes_a_line_with_advice() -> None:
+def test_empty_server_cell_becomes_a_line_with_advice():
     assert EmptyCells()(["%%mcp_server shop\n", "\n"]) == ["%mcp_server shop\n"]
     assert EmptyCells()(["%%mcp_server shop\n", "x = 1\n"]) == ["%%mcp_server shop\n", "x = 1\n"]

@@ -42,7 +42,7 @@ def interrupt(frontend: Frontend, cell: Any) -> None:
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_interrupt_ends_the_panel_and_all_waiting_questions(frontend: Frontend) -> None:
+def test_interrupt_ends_the_panel_and_all_waiting_questions(frontend):
     cell = frontend.start("r = %mcp call flood:ask count=300")
     close_panels(frontend, cell, "Decline", 3)
     frontend.read_until(lambda: len(frontend._named("Decline", cell)) == 1, what="the next panel")
@@ -50,7 +50,7 @@ def test_interrupt_ends_the_panel_and_all_waiting_questions(frontend: Frontend) 
     assert [line.split(" (")[0] for line in cell.lines] == ["✗ declined: flood"] * 3 + ["… not answered: flood"]
 
 
-def test_a_call_that_asks_too_much_ends_with_its_result(frontend: Frontend) -> None:
+def test_a_call_that_asks_too_much_ends_with_its_result(frontend):
     frontend.kernel.ok("%config MCPMagics.max_questions = 2")
     cell = frontend.start("r = %mcp call flood:ask count=20\nr.text")
     close_panels(frontend, cell, "Cancel", 2)
@@ -66,7 +66,7 @@ def test_a_call_that_asks_too_much_ends_with_its_result(frontend: Frontend) -> N
     [("r = %mcp call flood:ask count=300", "asks you for"), ("%%mcp_agent --model $m\ngo", "wants to call")],
     ids=["question", "call"],
 )
-def test_interrupt_at_a_line_to_type_drops_all_others(frontend: Frontend, code: str, asks: str) -> None:
+def test_interrupt_at_a_line_to_type_drops_all_others(frontend, code, asks):
     frontend.kernel.ok(f"{MODEL}\n%config MCPMagics.ask_with = 'input'")
     cell = frontend.start(code)
     frontend.awaits_input()
@@ -75,7 +75,7 @@ def test_interrupt_at_a_line_to_type_drops_all_others(frontend: Frontend, code: 
     frontend.kernel.ok("%config MCPMagics.ask_with = 'auto'")
 
 
-def test_twenty_calls_are_shown_and_the_next_after_decisions(frontend: Frontend) -> None:
+def test_twenty_calls_are_shown_and_the_next_after_decisions(frontend):
     frontend.kernel.ok(MODEL)
     sent, take = 0, frontend._take
 
@@ -122,7 +122,7 @@ m = ScriptedModel([[("flood:echo", {})], "done"])
 """
 
 
-def test_interrupt_ends_an_endless_drawing_of_a_result(frontend: Frontend) -> None:
+def test_interrupt_ends_an_endless_drawing_of_a_result(frontend):
     frontend.kernel.ok(SLOW)
     cell = frontend.start("%%mcp_agent --model $m\ngo")
     frontend.read_until(lambda: any("flood:echo" in line for line in cell.lines), what="the call is shown")

@@ -15,7 +15,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def showcase(kernel: Kernel) -> None:
+def showcase(kernel):
     connect_in_process(kernel, SHOWCASE, "showcase")
 
 
@@ -23,7 +23,7 @@ def comms(kernel: Kernel) -> int:
     return int(kernel.ok("len(__import__('comm').get_comm_manager().comms)").text)
 
 
-def test_a_form_is_shown_as_widget_text_and_html_or_assigned(kernel: Kernel) -> None:
+def test_a_form_is_shown_as_widget_text_and_html_or_assigned(kernel):
     cell = kernel.ok("%mcp form showcase:defaults count=4")
     assert cell.data[VIEW]["model_id"]
     assert "form of showcase:defaults" in cell.text
@@ -35,7 +35,7 @@ def test_a_form_is_shown_as_widget_text_and_html_or_assigned(kernel: Kernel) -> 
     assert kernel.ok("form.result.data['count']").text == "4"
 
 
-def test_click_runs_tool_and_updates_saved_output(kernel: Kernel) -> None:
+def test_click_runs_tool_and_updates_saved_output(kernel):
     [shown] = kernel.ok("clicked = %mcp form showcase:defaults count=4\nclicked", cellId="click").outputs
     assert shown["msg_type"] == "display_data"
     display_id = shown["content"]["transient"]["display_id"]
@@ -50,7 +50,7 @@ def test_click_runs_tool_and_updates_saved_output(kernel: Kernel) -> None:
     assert kernel.ok("clicked.result.data['count']").text == "4"
 
 
-def test_runs_of_a_cell_leave_the_comms_of_one_form(kernel: Kernel) -> None:
+def test_runs_of_a_cell_leave_the_comms_of_one_form(kernel):
     before = comms(kernel)
     counts = []
     for line in ["%mcp form showcase:nested"] * 3 + ["pass"]:
@@ -68,7 +68,7 @@ def test_runs_of_a_cell_leave_the_comms_of_one_form(kernel: Kernel) -> None:
     assert comms(kernel) == before, "nor is anything left of one that ran"
 
 
-def test_prompts_and_templates_have_forms(kernel: Kernel) -> None:
+def test_prompts_and_templates_have_forms(kernel):
     assert "form of showcase:greet" in kernel.ok("%mcp form showcase:greet --prompt name=Ada").text
     assert "form of showcase://fruit/{name}" in kernel.ok("%mcp form showcase://fruit/{name} name=apple").text
     template = "form = %mcp form 'showcase://fruit/{name}' --server showcase name=apple\n(await form.run()).data"
@@ -84,7 +84,7 @@ def test_prompts_and_templates_have_forms(kernel: Kernel) -> None:
     ],
     ids=["tool", "template", "argument"],
 )
-def test_what_is_not_there_is_an_error_and_leaves_no_widget(kernel: Kernel, line: str, message: str) -> None:
+def test_what_is_not_there_is_an_error_and_leaves_no_widget(kernel, line, message):
     before = comms(kernel)
     assert message in kernel.run(f"%mcp form {line}").evalue
     assert comms(kernel) == before

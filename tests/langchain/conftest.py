@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -9,14 +8,9 @@ import pytest
 from mcp_magic.notebook import NotebookHost
 from tests.support.bundled import load
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mcp_magic.session.connection import Connection
-
 
 @pytest.fixture
-async def host() -> AsyncIterator[NotebookHost]:
+async def host():
     """A host that lets everybody call, and leaves no process and no task behind, which is checked."""
     tasks = asyncio.all_tasks()
     processes = set(psutil.Process().children(recursive=True))
@@ -34,10 +28,10 @@ async def host() -> AsyncIterator[NotebookHost]:
 
 
 @pytest.fixture
-async def math(host: NotebookHost) -> Connection:
+async def math(host):
     return await host.connect(load("math_server").server, name="math")
 
 
 @pytest.fixture
-async def show(host: NotebookHost) -> Connection:
+async def show(host):
     return await host.connect(load("showcase_server").server, name="show")

@@ -42,7 +42,7 @@ async def fails(connection: Connection, tool: str, arguments: Any = None, **how:
 # What comes back
 
 
-async def test_a_call_returns_content_and_artifact(math: Connection) -> None:
+async def test_a_call_returns_content_and_artifact(math):
     content, artifact = await call(math, "add", ONE_AND_TWO)
     assert content == "3"
     assert artifact["arguments"] == ONE_AND_TWO
@@ -51,7 +51,7 @@ async def test_a_call_returns_content_and_artifact(math: Connection) -> None:
     assert artifact["seconds"] > 0
 
 
-async def test_errors_are_told_the_model(math: Connection, show: Connection) -> None:
+async def test_errors_are_told_the_model(math, show):
     error = await fails(show, "fail_structured")
     assert error.content == str(error) == "The quota is used up."
     assert error.artifact["is_error"] is True
@@ -63,7 +63,7 @@ async def test_errors_are_told_the_model(math: Connection, show: Connection) -> 
     assert "math has no tool 'ad'. Did you mean 'add'?" in str(await fails(math, "ad"))
 
 
-async def test_a_misfit_goes_to_the_model_without_a_question(host: NotebookHost, math: Connection) -> None:
+async def test_a_misfit_goes_to_the_model_without_a_question(host, math):
     requests, sent = ask(host), math.calls
     error = await fails(math, "add", {"a": "x", "c": 1})
     assert "a: expected integer or number" in str(error)
@@ -74,7 +74,7 @@ async def test_a_misfit_goes_to_the_model_without_a_question(host: NotebookHost,
     assert (str(twin), twin.content, twin.artifact) == (str(error), error.content, error.artifact)
 
 
-async def test_progress_is_handed_on_and_an_interrupt_ends_the_call(show: Connection) -> None:
+async def test_progress_is_handed_on_and_an_interrupt_ends_the_call(show):
     started = asyncio.Event()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -90,7 +90,7 @@ async def test_progress_is_handed_on_and_an_interrupt_ends_the_call(show: Connec
 
 
 @needs_node
-async def test_server_everything_answers_as_a_model_reads_it(host: NotebookHost) -> None:
+async def test_server_everything_answers_as_a_model_reads_it(host):
     everything = await host.connect([*everything_command(), "stdio"], name="everything")
     assert (await call(everything, "echo", {"message": "hi"}))[0] == "Echo: hi"
     content, artifact = await call(everything, "get-tiny-image", {}, images=True)
@@ -103,7 +103,7 @@ async def test_server_everything_answers_as_a_model_reads_it(host: NotebookHost)
 # Consent
 
 
-async def test_a_denied_call_is_not_sent_and_says_why(host: NotebookHost, math: Connection) -> None:
+async def test_a_denied_call_is_not_sent_and_says_why(host, math):
     requests, sent = ask(host, Decision.deny("too dear")), math.calls
     error = await fails(math, "add", ONE_AND_TWO, run="r1")
     assert str(error) == "math:add was not called; denied by the user: too dear."
@@ -112,14 +112,14 @@ async def test_a_denied_call_is_not_sent_and_says_why(host: NotebookHost, math: 
     assert [(request.asker, request.run) for request in requests] == [("agent", "r1")]
 
 
-async def test_an_edited_call_goes_out_as_edited(host: NotebookHost, math: Connection) -> None:
+async def test_an_edited_call_goes_out_as_edited(host, math):
     ask(host, Decision.approve({"a": 5, "b": 6}))
     content, artifact = await call(math, "add", ONE_AND_TWO)
     assert (content, artifact["arguments"]) == ("11", {"a": 5, "b": 6})
     assert artifact["approval"]["decision"] == "edit"
 
 
-async def test_an_earlier_decision_is_not_asked_again(host: NotebookHost, math: Connection) -> None:
+async def test_an_earlier_decision_is_not_asked_again(host, math):
     requests = ask(host, Decision.deny())
     assert (await call(math, "add", ONE_AND_TWO, decision=Decision.approve()))[0] == "3"
     assert (await call(math, "add", ONE_AND_TWO, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
@@ -133,7 +133,7 @@ async def test_an_earlier_decision_is_not_asked_again(host: NotebookHost, math: 
 # Time-outs
 
 
-async def test_a_timed_out_call_is_repeated_only_where_trusted(host: NotebookHost) -> None:
+async def test_a_timed_out_call_is_repeated_only_where_trusted(host):
     runs: list[str] = []
     server = MCPServer("waiting")
 
@@ -154,7 +154,7 @@ async def test_a_timed_out_call_is_repeated_only_where_trusted(host: NotebookHos
     assert runs == ["doubted", "trusted"]
 
 
-async def test_the_time_that_a_decision_takes_does_not_count(host: NotebookHost, math: Connection) -> None:
+async def test_the_time_that_a_decision_takes_does_not_count(host, math):
     async def slowly(request: Request) -> Decision:
         await asyncio.sleep(1.1)
         return Decision.approve()
@@ -167,7 +167,7 @@ async def test_the_time_that_a_decision_takes_does_not_count(host: NotebookHost,
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path):
     path = tmp_path / "log"
     path.touch()
     return path
@@ -182,7 +182,7 @@ async def dying(host: NotebookHost, log: Path, *, trust: bool = False, script: P
     return await host.connect_spec(spec, "dying")
 
 
-async def test_a_fatal_call_is_not_repeated_and_the_server_restarts(host: NotebookHost, log: Path) -> None:
+async def test_a_fatal_call_is_not_repeated_and_the_server_restarts(host, log):
     connection = await dying(host, log, trust=True)
     assert "dying:die: the session has ended" in str(await fails(connection, "die"))
     assert happened(log, "die") == 1
@@ -194,9 +194,7 @@ async def test_a_fatal_call_is_not_repeated_and_the_server_restarts(host: Notebo
 
 
 @pytest.mark.parametrize(("trust", "runs"), [(True, 2), (False, 1)])
-async def test_only_a_trusted_reading_tool_is_called_again(
-    host: NotebookHost, log: Path, trust: bool, runs: int
-) -> None:
+async def test_only_a_trusted_reading_tool_is_called_again(host, log, trust, runs):
     requests = ask(host)
     connection = await dying(host, log, trust=trust)
     if trust:
@@ -208,7 +206,7 @@ async def test_only_a_trusted_reading_tool_is_called_again(
     assert len(requests) == 1, "the person is asked once, however often it is sent"
 
 
-async def test_a_tool_that_kills_its_server_is_tried_three_times(host: NotebookHost, log: Path) -> None:
+async def test_a_tool_that_kills_its_server_is_tried_three_times(host, log):
     connection = await dying(host, log, trust=True)
     await fails(connection, "always_die")
     assert happened(log, "always_die") == 3
@@ -218,9 +216,7 @@ async def test_a_tool_that_kills_its_server_is_tried_three_times(host: NotebookH
     assert happened(log, "pid") == 0
 
 
-async def test_a_dead_server_is_left_alone_until_reconnected(
-    host: NotebookHost, math: Connection, log: Path, tmp_path: Path
-) -> None:
+async def test_a_dead_server_is_left_alone_until_reconnected(host, math, log, tmp_path):
     script = tmp_path / "server.py"
     script.write_text(DYING.read_text())
     connection = await dying(host, log, script=script)
@@ -236,7 +232,7 @@ async def test_a_dead_server_is_left_alone_until_reconnected(
     assert (await call(connection, "pid", {}))[0] != ""
 
 
-async def test_after_a_rest_one_call_tries_a_dead_server_again(host: NotebookHost, log: Path) -> None:
+async def test_after_a_rest_one_call_tries_a_dead_server_again(host, log):
     now = [0.0]
     breaker = Breaker("dying", clock=lambda: now[0])
     connection = await dying(host, log, trust=True)
@@ -248,14 +244,14 @@ async def test_after_a_rest_one_call_tries_a_dead_server_again(host: NotebookHos
 
 
 @pytest.mark.parametrize("how", ["disconnect", "close"])
-async def test_a_session_that_you_ended_is_not_opened_again(host: NotebookHost, log: Path, how: str) -> None:
+async def test_a_session_that_you_ended_is_not_opened_again(host, log, how):
     connection = await dying(host, log)
     await (host.disconnect("dying") if how == "disconnect" else connection.close())
     assert "the session was closed" in str(await fails(connection, "pid"))
     assert happened(log, "start") == 1
 
 
-async def test_a_call_to_a_missing_server_waits_and_is_made_once(host: NotebookHost) -> None:
+async def test_a_call_to_a_missing_server_waits_and_is_made_once(host):
     runs: list[int] = []
 
     def app() -> Any:
@@ -279,7 +275,7 @@ async def test_a_call_to_a_missing_server_waits_and_is_made_once(host: NotebookH
         await host.disconnect("counting")
 
 
-async def test_a_server_that_stays_away_is_tried_three_times(host: NotebookHost) -> None:
+async def test_a_server_that_stays_away_is_tried_three_times(host):
     async with serving(load("math_server").server.streamable_http_app()) as url:
         connection = await host.connect(f"{url}/mcp", name="math")
     host.reconnection.wait = 0.05
@@ -301,12 +297,12 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def breaker(clock: Clock) -> Breaker:
+def breaker(clock):
     return Breaker("weather", clock=clock)
 
 
@@ -326,7 +322,7 @@ def attempt(breaker: Breaker, *errors: BaseException | None, session: object = N
     return breaker.is_open
 
 
-def test_three_failures_in_a_row_open_the_breaker(breaker: Breaker) -> None:
+def test_three_failures_in_a_row_open_the_breaker(breaker):
     assert not attempt(breaker, GONE, GONE, None, GONE, GONE)
     for error in (ProtocolError("refused", -32602), ToolError("failed"), asyncio.CancelledError()):
         fresh = Breaker("weather")
@@ -334,13 +330,13 @@ def test_three_failures_in_a_row_open_the_breaker(breaker: Breaker) -> None:
     assert attempt(breaker, RequestTimeoutError("late"))
 
 
-def test_calls_that_fail_with_one_session_count_once(breaker: Breaker) -> None:
+def test_calls_that_fail_with_one_session_count_once(breaker):
     assert not attempt(breaker, *[GONE] * 5, session="first")
     assert not attempt(breaker, GONE, session="second")
     assert attempt(breaker, GONE, session="third")
 
 
-def test_an_open_breaker_says_since_when_and_what_to_do(breaker: Breaker, clock: Clock) -> None:
+def test_an_open_breaker_says_since_when_and_what_to_do(breaker, clock):
     for _ in range(3):
         attempt(breaker, SessionClosedError("weather: the session has ended.\n  stderr: secret"))
         clock.now += 5
@@ -354,7 +350,7 @@ def test_an_open_breaker_says_since_when_and_what_to_do(breaker: Breaker, clock:
     )
 
 
-def test_a_breaker_tries_again_after_30_s(breaker: Breaker, clock: Clock) -> None:
+def test_a_breaker_tries_again_after_30_s(breaker, clock):
     assert attempt(breaker, GONE, GONE, GONE)
     clock.now += 30
     assert not breaker.is_open

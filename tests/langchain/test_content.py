@@ -31,8 +31,6 @@ from tests.support.bundled import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.notebook import NotebookHost
-    from mcp_magic.session.connection import Connection
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 RAW = base64.b64decode(PIXEL)
@@ -65,7 +63,7 @@ def encoded(data: bytes) -> str:
 # What the model reads
 
 
-def test_texts_and_structured_content_are_read() -> None:
+def test_texts_and_structured_content_are_read():
     assert read(text("a")) == "a"
     assert read(text("a"), text("b")) == ["a", "b"]
     assert read() == ""
@@ -74,7 +72,7 @@ def test_texts_and_structured_content_are_read() -> None:
     assert read(text("said"), structured={"a": 1}) == "said"
 
 
-def test_other_blocks_are_a_line_each_without_base64() -> None:
+def test_other_blocks_are_a_line_each_without_base64():
     blob = BlobResourceContents(uri="a:doc.pdf", mime_type="application/pdf", blob=PIXEL)
     link = ResourceLink(uri="a:table", name="table", title="A table", mime_type="text/csv", size=1234)
     note = TextResourceContents(uri="a:note", text="the note")
@@ -107,7 +105,7 @@ REFUSED_IMAGES = {
 
 
 @pytest.mark.parametrize("case", REFUSED_IMAGES)
-def test_an_image_that_a_provider_would_refuse_is_a_line(case: str) -> None:
+def test_an_image_that_a_provider_would_refuse_is_a_line(case):
     data, because = REFUSED_IMAGES[case]
     content, artifact = to_content(result(ImageContent(data=data, mime_type="image/png")), images=True)
     assert str(content).startswith("[image/png image, ")
@@ -116,7 +114,7 @@ def test_an_image_that_a_provider_would_refuse_is_a_line(case: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["image/svg+xml", "image/jpg", "IMAGE/PNG", "image", "application/octet-stream"])
-def test_the_type_of_an_image_is_what_its_bytes_say(said: str) -> None:
+def test_the_type_of_an_image_is_what_its_bytes_say(said):
     for data, kind in ((RAW, "image/png"), (JPEG, "image/jpeg"), (GIF, "image/gif"), (WEBP, "image/webp")):
         image = ImageContent(data=encoded(data), mime_type=said)
         answer = message(result(text("look"), image), images=True)
@@ -126,7 +124,7 @@ def test_the_type_of_an_image_is_what_its_bytes_say(said: str) -> None:
         assert result_of(answer).raw.content[1].data == encoded(data)
 
 
-def test_long_texts_are_cut_and_say_how_long_they_are() -> None:
+def test_long_texts_are_cut_and_say_how_long_they_are():
     content, artifact = to_content(result(text(25_000)))
     assert content == "x" * 20_000 + "\n[cut here: these are the first 20,000 of 25,000 characters]"
     assert len(artifact["content"][0]["text"]) == 25_000
@@ -142,7 +140,7 @@ def test_long_texts_are_cut_and_say_how_long_they_are() -> None:
     assert len(artifact["content"]) == 10_000
 
 
-def test_an_error_without_words_is_put_into_words() -> None:
+def test_an_error_without_words_is_put_into_words():
     content, artifact = to_content(result(is_error=True))
     assert content == "The tool reported an error and did not say what went wrong."
     assert (artifact["is_error"], artifact["content"]) == (True, [])
@@ -151,7 +149,7 @@ def test_an_error_without_words_is_put_into_words() -> None:
 # The artifact
 
 
-def test_the_artifact_is_protocol_json_without_the_content() -> None:
+def test_the_artifact_is_protocol_json_without_the_content():
     block = TextContent(text="see _meta", _meta={"example.com/block": 1})
     _, artifact = to_content(result(block, IMAGE, structured={"a": 1}, _meta={"trace": "abc"}))
     assert json.loads(json.dumps(artifact)) == artifact
@@ -171,7 +169,7 @@ FAILING = ["fail_structured", "fail_several_texts", "fail_silently"]
 
 
 @pytest.mark.parametrize("images", [False, True])
-async def test_every_result_returns_whole_from_its_message(show: Connection, tmp_path: Path, images: bool) -> None:
+async def test_every_result_returns_whole_from_its_message(show, tmp_path, images):
     results = [await show.call_tool(tool, {}) for tool in (*KINDS, *MORE, *FAILING)]
     results += [await show.call_tool("several_texts", {"texts": ["a", "", "c"]})]
     results += [result(text("done"), structured={"result": [2**100, -(2**70), 7]})]  # integers of any size
@@ -199,7 +197,7 @@ def through_sqlite(messages: list[ToolMessage], folder: Path) -> list[ToolMessag
     return kept  # type: ignore[no-any-return]
 
 
-def test_a_note_before_the_text_is_not_in_the_result() -> None:
+def test_a_note_before_the_text_is_not_in_the_result():
     one = message(result(text("the answer")))
     one.content = f"[a note]\n{one.content}"
     assert result_of(one).text == "the answer"
@@ -211,13 +209,13 @@ def test_a_note_before_the_text_is_not_in_the_result() -> None:
 @pytest.mark.parametrize(
     "artifact", [None, "theirs", {}, {"content": 5}, {"content": [{"type": "image"}]}, {"content": [{}]}], ids=str
 )
-def test_a_foreign_or_damaged_artifact_keeps_the_text(artifact: Any) -> None:
+def test_a_foreign_or_damaged_artifact_keeps_the_text(artifact):
     foreign = ToolMessage(["a", "b"], tool_call_id="1", name="t", artifact=artifact, status="error")
     rebuilt = result_of(foreign)
     assert (rebuilt.text, rebuilt.is_error, rebuilt.tool) == ("ab", True, "t")
 
 
-async def test_tables_of_a_first_generation_server_are_read(host: NotebookHost, tmp_path: Path) -> None:
+async def test_tables_of_a_first_generation_server_are_read(host, tmp_path):
     sqlite = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     await sqlite.call("create_table", query="CREATE TABLE city (name TEXT, people INTEGER)")
     await sqlite.call("write_query", query="INSERT INTO city VALUES ('Oslo', 700000)")
@@ -229,7 +227,7 @@ async def test_tables_of_a_first_generation_server_are_read(host: NotebookHost, 
 # Resources and prompts
 
 
-async def test_resources_are_blobs_that_know_their_origin(show: Connection, host: NotebookHost) -> None:
+async def test_resources_are_blobs_that_know_their_origin(show, host):
     uris = ("showcase://text.txt", "showcase://picture.png", "showcase://fruit/apple")
     note, picture, fruit = await host.langchain_resources(*uris)
     assert (note.data, note.mimetype) == ("Plain text.\nIn two lines.\n", "text/plain")
@@ -245,7 +243,7 @@ async def test_resources_are_blobs_that_know_their_origin(show: Connection, host
     assert (blob.mimetype, blob.as_string()) == ("text/plain", "Plain text.\nIn two lines.\n")
 
 
-async def test_a_server_selects_its_resources_and_none_all(math: Connection, host: NotebookHost) -> None:
+async def test_a_server_selects_its_resources_and_none_all(math, host):
     weather = await host.connect(load("weather_server").server, name="weather")
     expected = {c.name: [(c.name, str(r.uri)) for r in await c.listing("resources")] for c in (math, weather)}
     assert all(expected.values())
@@ -260,7 +258,7 @@ async def test_a_server_selects_its_resources_and_none_all(math: Connection, hos
 
 
 @needs_node
-async def test_resources_and_prompts_of_server_everything(host: NotebookHost) -> None:
+async def test_resources_and_prompts_of_server_everything(host):
     everything = await host.connect([*everything_command(), "stdio"], name="everything")
     blobs = await host.langchain_resources("everything")
     assert blobs

@@ -30,7 +30,7 @@ def properties(**parts: Any) -> Schema:
     return {"type": "object", "properties": parts}
 
 
-def test_a_title_stays_only_where_it_says_more_than_the_name() -> None:
+def test_a_title_stays_only_where_it_says_more_than_the_name():
     parts = {
         "max_days": {"type": "integer", "title": "Max Days"},
         "city": {"type": "string", "title": "Place", "description": "Where"},
@@ -45,7 +45,7 @@ def test_a_title_stays_only_where_it_says_more_than_the_name() -> None:
 
 @QUICK
 @given(called())
-def test_any_schema_and_arguments_fit_what_the_model_gets(tool: tuple[Schema, Schema]) -> None:
+def test_any_schema_and_arguments_fit_what_the_model_gets(tool):
     schema, arguments = tool
     made = function(schema)
     assert refusals([made.bound]) == []
@@ -57,7 +57,7 @@ def test_any_schema_and_arguments_fit_what_the_model_gets(tool: tuple[Schema, Sc
 
 @QUICK
 @given(anything_like_a_schema)
-def test_any_document_is_made_a_schema_that_providers_take(document: Schema) -> None:
+def test_any_document_is_made_a_schema_that_providers_take(document):
     assert refusals([function(document).bound]) == []
 
 
@@ -116,20 +116,20 @@ TAKEN = ("recursion", "all of", "a reference at the root")
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_all_of_an_odd_schema_is_kept_that_providers_take(name: str) -> None:
+def test_all_of_an_odd_schema_is_kept_that_providers_take(name):
     schema, expected = ODD[name]
     assert parameters_of(schema) == expected
     assert refusals([function(schema).bound]) == []
     assert name in TAKEN or openai_refuses_schema(schema), "OpenAI would refuse it as it was"
 
 
-def test_a_constraint_that_left_the_schema_is_in_the_description() -> None:
+def test_a_constraint_that_left_the_schema_is_in_the_description():
     assert function(EITHER).bound["function"]["description"] == (
         'Finds.\n\nThe arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
     )
 
 
-def test_argument_names_that_are_refused_are_mapped_both_ways() -> None:
+def test_argument_names_that_are_refused_are_mapped_both_ways():
     parts = {"filter[id]": {"description": "The id"}, "filter_id": TEXT, "größe": TEXT, "": TEXT, "x" * 70: TEXT}
     made = function({**properties(**parts), "required": ["filter[id]", "filter_id"]})
     sent = made.bound["function"]["parameters"]
@@ -144,13 +144,13 @@ def test_argument_names_that_are_refused_are_mapped_both_ways() -> None:
 
 @QUICK
 @given(st.dictionaries(st.text(max_size=80), st.just(TEXT), max_size=6))
-def test_any_names_of_arguments_are_made_names_that_differ(parts: Schema) -> None:
+def test_any_names_of_arguments_are_made_names_that_differ(parts):
     made = function({"type": "object", "properties": parts})
     assert refusals([made.bound]) == []
     assert len(made.bound["function"]["parameters"]["properties"]) == len(parts)
 
 
-def test_a_very_deep_schema_ends() -> None:
+def test_a_very_deep_schema_ends():
     schema: Schema = {"type": "string"}
     for _ in range(300):
         schema = {"type": "array", "items": schema}

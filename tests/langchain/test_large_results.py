@@ -23,7 +23,7 @@ def holding(*texts: str, structured: Any = None) -> ToolResult:
     return ToolResult(raw, server="s", tool="t")
 
 
-def test_each_of_several_tables_has_a_handle() -> None:
+def test_each_of_several_tables_has_a_handle():
     rows = [{"id": number, "name": f"n{number}"} for number in range(3)]
     result = holding(structured={"users": rows, "orders": [{"id": 1, "total": 2}, {"id": 2, "total": 3}]})
     assert outline(result, "result_1").splitlines()[1:] == [
@@ -35,7 +35,7 @@ def test_each_of_several_tables_has_a_handle() -> None:
         read_result(result, limit=100)
 
 
-def test_a_text_is_read_by_lines_and_searched() -> None:
+def test_a_text_is_read_by_lines_and_searched():
     result = holding("\n".join(f"line {number}" for number in range(300)))
     assert outline(result, "result_1").startswith("[result_1: text of 2,589 characters, 300 lines. About 647 tokens")
     assert read_result(result, rows="-1:", limit=100) == "[lines 299 to 299 of 300]\nline 299"
@@ -46,7 +46,7 @@ def test_a_text_is_read_by_lines_and_searched() -> None:
     assert read_result(result, search="snow", rows="5:9", limit=100) == "[no lines with 'snow' in 5:9; there are 300]"
 
 
-def test_a_read_ends_at_its_limit_and_says_how_it_goes_on() -> None:
+def test_a_read_ends_at_its_limit_and_says_how_it_goes_on():
     text = read_result(holding(CITIES), rows="3:", columns=["city"], limit=20)
     assert text == '[rows 3 to 9 of 200; rows="10:200" reads on]\ncity\nc3\nc4\nc5\nc6\nc7\nc8\nc9'
     line = read_result(holding("x" * 2000), rows="1:2", limit=10_000)
@@ -55,13 +55,13 @@ def test_a_read_ends_at_its_limit_and_says_how_it_goes_on() -> None:
     assert row == f'[rows 0 to 0 of 2; rows="1:2" reads on]\na\n{"x" * 100} [cut here]'
 
 
-def test_other_json_is_read_by_lines() -> None:
+def test_other_json_is_read_by_lines():
     result = holding(structured={"name": "x", "deep": {"list": [1, [2, [3]]], "text": "y" * 50}})
     assert "an object with name, deep as JSON" in outline(result, "result_1")
     assert '"name": "x"' in read_result(result, limit=1000)
 
 
-def test_a_model_sees_the_picture_of_a_large_result() -> None:
+def test_a_model_sees_the_picture_of_a_large_result():
     raw = CallToolResult(content=[TextContent(text="a\n" * 500), ImageContent(data=PIXEL, mime_type="image/png")])
     large = ToolResult(raw, server="s", tool="t")
     content: Any
@@ -70,7 +70,7 @@ def test_a_model_sees_the_picture_of_a_large_result() -> None:
     assert result_of(ToolMessage(content, tool_call_id="1", artifact=artifact)).raw == raw
 
 
-def test_an_error_is_never_spilled() -> None:
+def test_an_error_is_never_spilled():
     raw = CallToolResult(content=[TextContent(text="x" * 900)], is_error=True)
     content, artifact = to_content(ToolResult(raw, server="s", tool="t"), spill=Spill.above(100, "result_1"))
     assert content == "x" * 900

@@ -23,21 +23,21 @@ VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
         *((server, tool, "") for server, tool in (("a", "prüfen"), ("s", "t" * 62), ("a", ""))),
     ],
 )
-def test_a_name_is_joined_or_cleaned_with_a_digest(server: str, tool: str, name: str) -> None:
+def test_a_name_is_joined_or_cleaned_with_a_digest(server, tool, name):
     made = provider_name(server, tool)
     assert VALID.fullmatch(made)
     assert made == name or (not name and re.search(r"_[0-9a-f]{6}$", made))
     assert Names([] if name else [(server, tool)]).person(made) == f"{server}:{tool}"
 
 
-def test_a_name_does_not_depend_on_other_names() -> None:
+def test_a_name_does_not_depend_on_other_names():
     pairs = [("a", "b c"), ("a", "b.c"), ("a", "b_c"), ("a_", "b")]
     for order in itertools.permutations(pairs):
         names = Names(order)
         assert [names.provider(*pair) for pair in pairs] == [provider_name(*pair) for pair in pairs]
 
 
-def test_a_clash_adds_digits_to_the_name_that_is_not_plain() -> None:
+def test_a_clash_adds_digits_to_the_name_that_is_not_plain():
     odd = ("a", "b c")
     plain = ("a", provider_name(*odd).removeprefix("a__"))
     for order in ([odd, plain], [plain, odd]):
@@ -51,7 +51,7 @@ def test_a_clash_adds_digits_to_the_name_that_is_not_plain() -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=80), st.text(max_size=80)), max_size=20))
-def test_any_names_are_valid_distinct_and_lead_back(pairs: list[tuple[str, str]]) -> None:
+def test_any_names_are_valid_distinct_and_lead_back(pairs):
     names = Names(pairs)
     made = {pair: names.provider(*pair) for pair in pairs}
     assert all(VALID.fullmatch(name) for name in made.values())

@@ -41,9 +41,6 @@ from tests.support.asgi import serving
 from tests.support.bundled import load
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
     from mcp_magic.session.connection import Connection
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -84,13 +81,13 @@ class Travel(BaseTool):
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[NotebookHost]:
+async def host():
     async with NotebookHost() as host:
         yield host
 
 
 @pytest.fixture
-def serve(host: NotebookHost) -> Callable[..., Any]:
+def serve(host):
     async def serve(*tools: BaseTool) -> Connection:
         return await host.connect(serve_langchain(list(tools)), name="lc")
 
@@ -121,7 +118,7 @@ def raising(error: BaseException, **options: Any) -> StructuredTool:
 # What is listed
 
 
-async def test_a_served_tool_has_the_name_and_schema_a_model_sees(serve: Callable[..., Any]) -> None:
+async def test_a_served_tool_has_the_name_and_schema_a_model_sees(serve):
     @tool
     def look() -> str:
         """Look."""
@@ -157,7 +154,7 @@ async def test_a_served_tool_has_the_name_and_schema_a_model_sees(serve: Callabl
     assert set(add.tool_call_schema.model_json_schema()["properties"]) == {"a", "b"}, "it is no part of the tool"
 
 
-async def test_tools_of_texts_and_runnables_are_served(serve: Callable[..., Any]) -> None:
+async def test_tools_of_texts_and_runnables_are_served(serve):
     class Pair(BaseModel):
         left: int
         right: int
@@ -175,7 +172,7 @@ async def test_tools_of_texts_and_runnables_are_served(serve: Callable[..., Any]
 # What is called
 
 
-async def test_arguments_arrive_validated_and_exact(serve: Callable[..., Any]) -> None:
+async def test_arguments_arrive_validated_and_exact(serve):
     seen: list[Any] = []
 
     @tool
@@ -194,7 +191,7 @@ async def test_arguments_arrive_validated_and_exact(serve: Callable[..., Any]) -
     assert travel == {"from": "Bern", "mode": "train", "days": 3}
 
 
-async def test_misfit_arguments_are_refused_in_one_line() -> None:
+async def test_misfit_arguments_are_refused_in_one_line():
     result = await answer(Travel(), route={}, days=99)
     said = "route.start: Field required; days: Input should be less than or equal to 30"
     assert result.is_error
@@ -204,7 +201,7 @@ async def test_misfit_arguments_are_refused_in_one_line() -> None:
     assert (result.is_error, result.content) == (True, [TextContent(text="two integers, please")])
 
 
-async def test_the_tool_is_the_one_in_the_notebook(serve: Callable[..., Any]) -> None:
+async def test_the_tool_is_the_one_in_the_notebook(serve):
     class Counter(Travel):
         times: int = 0
 
@@ -252,7 +249,7 @@ IMAGE = {"type": "image", "size": 3}
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_values_come_as_text_or_json(value: Any, texts: list[str], structured: Any) -> None:
+async def test_values_come_as_text_or_json(value, texts, structured):
     result = await answer(returning(value))
     assert result.content == [TextContent(text=text) for text in texts]
     assert result.structured_content == structured
@@ -269,14 +266,14 @@ SPELLINGS = [  # LangChain 1 and 0, MCP, Anthropic, OpenAI, and MCP's own class
 ]
 
 
-async def test_images_of_every_spelling_come_as_images() -> None:
+async def test_images_of_every_spelling_come_as_images():
     for block in SPELLINGS:
         result = await answer(returning(["a pixel", block]))
         assert result.content == [TextContent(text="a pixel"), ImageContent(data=PIXEL, mime_type="image/png")]
         assert result.structured_content is None
 
 
-async def test_audio_files_and_links_come_as_their_blocks() -> None:
+async def test_audio_files_and_links_come_as_their_blocks():
     served = [
         {"type": "audio", "base64": PIXEL, "mime_type": "audio/wav"},
         {"type": "file", "base64": PIXEL, "mime_type": "application/pdf"},
@@ -300,7 +297,7 @@ ARTIFACTS = [
 ]
 
 
-async def test_a_json_artifact_becomes_structured_content() -> None:
+async def test_a_json_artifact_becomes_structured_content():
     for artifact, structured in ARTIFACTS:
         result = await answer(returning(("read this", artifact), response_format="content_and_artifact"))
         assert result.content == [TextContent(text="read this")]
@@ -312,7 +309,7 @@ async def test_a_json_artifact_becomes_structured_content() -> None:
 
 
 @pytest.mark.parametrize("how", ["result", "message"])
-async def test_results_of_other_mcp_tools_pass_whole(host: NotebookHost, serve: Callable[..., Any], how: str) -> None:
+async def test_results_of_other_mcp_tools_pass_whole(host, serve, how):
     math = await host.connect(load("math_server").server, name="math")
 
     @tool(response_format="content_and_artifact")
@@ -354,7 +351,7 @@ async def test_results_of_other_mcp_tools_pass_whole(host: NotebookHost, serve: 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_failing_tool_answers_with_its_text(served: BaseTool, says: str) -> None:
+async def test_a_failing_tool_answers_with_its_text(served, says):
     result = await answer(served)
     assert result.is_error
     [block] = result.content
@@ -364,7 +361,7 @@ async def test_a_failing_tool_answers_with_its_text(served: BaseTool, says: str)
     assert "\n" not in block.text
 
 
-async def test_the_session_survives_errors_and_timeouts(serve: Callable[..., Any]) -> None:
+async def test_the_session_survives_errors_and_timeouts(serve):
     cancelled = asyncio.Event()
 
     @tool
@@ -387,7 +384,7 @@ async def test_the_session_survives_errors_and_timeouts(serve: Callable[..., Any
 # What runs at the same time
 
 
-async def test_async_tools_run_at_the_same_time(serve: Callable[..., Any]) -> None:
+async def test_async_tools_run_at_the_same_time(serve):
     meeting = asyncio.Barrier(3)
 
     @tool
@@ -401,7 +398,7 @@ async def test_async_tools_run_at_the_same_time(serve: Callable[..., Any]) -> No
     assert [result.text for result in results] == ["a", "b", "c"]
 
 
-async def test_a_function_that_blocks_does_not_block_the_loop(serve: Callable[..., Any]) -> None:
+async def test_a_function_that_blocks_does_not_block_the_loop(serve):
     opened = threading.Event()
     ran: list[int] = []
 
@@ -487,7 +484,7 @@ class ByRun(BaseTool):
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_injected_arguments_are_an_error_that_names_the_tool(served: BaseTool, argument: str) -> None:
+def test_injected_arguments_are_an_error_that_names_the_tool(served, argument):
     with pytest.raises(TypeError, match=rf"'{served.name}' takes injected arguments \({argument}\)") as raised:
         serve_langchain([add, served])
     assert isinstance(raised.value, MCPMagicError)
@@ -523,7 +520,7 @@ PERHAPS = add.model_copy(update={"metadata": {"annotations": {"read_only_hint": 
         ([PERHAPS], "metadata['annotations'] of 'add' ... read_only_hint, destructive_hint"),
     ],
 )
-def test_an_unservable_tool_is_an_error_that_says_what_to_do(served: Any, message: str) -> None:
+def test_an_unservable_tool_is_an_error_that_says_what_to_do(served, message):
     with pytest.raises(TypeError) as raised:
         serve_langchain(served)
     if message.endswith("."):
@@ -532,7 +529,7 @@ def test_an_unservable_tool_is_an_error_that_says_what_to_do(served: Any, messag
         assert part in str(raised.value)
 
 
-async def test_a_tool_of_an_mcp_server_is_an_error(host: NotebookHost) -> None:
+async def test_a_tool_of_an_mcp_server_is_an_error(host):
     await host.connect(load("math_server").server, name="math")
     said = r"args_schema of 'math__\w+' is a dict, .*connect to the MCP server that it comes from\.$"
     with pytest.raises(TypeError, match=said):
@@ -542,7 +539,7 @@ async def test_a_tool_of_an_mcp_server_is_an_error(host: NotebookHost) -> None:
 # How it is connected
 
 
-async def test_mcp_connect_takes_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_mcp_connect_takes_the_variable(monkeypatch):
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.ipython.extension import MCPMagics
@@ -589,13 +586,13 @@ async def answers_as_it_should(connection: Connection) -> None:
         await connection.call("greet", name="")
 
 
-async def test_it_serves_over_stdio(host: NotebookHost, tmp_path: Path) -> None:
+async def test_it_serves_over_stdio(host, tmp_path):
     script = tmp_path / "served.py"
     script.write_text(DEFINITIONS + 'serve_langchain([power, greet], name="served").run("stdio")\n', encoding="utf-8")
     await answers_as_it_should(await host.connect(script))
 
 
-async def test_it_serves_over_streamable_http(host: NotebookHost) -> None:
+async def test_it_serves_over_streamable_http(host):
     namespace: dict[str, Any] = {}
     exec(DEFINITIONS, namespace)
     server = serve_langchain([namespace["power"], namespace["greet"]])
@@ -604,7 +601,7 @@ async def test_it_serves_over_streamable_http(host: NotebookHost) -> None:
         await host.close()
 
 
-async def test_a_program_imports_no_notebook_and_prints_no_failure(tmp_path: Path) -> None:
+async def test_a_program_imports_no_notebook_and_prints_no_failure(tmp_path):
     code = DEFINITIONS + (
         "import asyncio, sys\n"
         "result = asyncio.run(serve_langchain([greet]).call_tool('greet', {'name': ''}))\n"

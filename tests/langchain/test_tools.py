@@ -30,13 +30,9 @@ from tests.support.lowlevel import serving_tools
 from tests.support.processes import start_http
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from langchain_core.tools import StructuredTool
 
     from mcp_magic.notebook import NotebookHost
-    from mcp_magic.session.connection import Connection
 
 EMPTY: dict[str, Any] = {"type": "object"}
 ONE_AND_TWO = {"a": 1, "b": 2}
@@ -50,7 +46,7 @@ async def message(tool: StructuredTool, **arguments: Any) -> Any:
     return await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": arguments})
 
 
-async def test_a_tool_keeps_its_schema_and_returns_a_message(math: Connection, host: NotebookHost) -> None:
+async def test_a_tool_keeps_its_schema_and_returns_a_message(math, host):
     await host.connect(load("showcase_server").server, name="show")
     names = [tool.name for tool in host.langchain_tools()]
     assert len(names) == len(set(names))
@@ -67,7 +63,7 @@ async def test_a_tool_keeps_its_schema_and_returns_a_message(math: Connection, h
         await add.ainvoke("1, 2")
 
 
-async def test_a_call_evaluates_no_annotations_again(math: Connection, host: NotebookHost) -> None:
+async def test_a_call_evaluates_no_annotations_again(math, host):
     add = named(host, "math__add")
     await message(add, a=1, b=2)  # what is imported and kept at the first call
     compiled: list[object] = []
@@ -79,7 +75,7 @@ async def test_a_call_evaluates_no_annotations_again(math: Connection, host: Not
     assert compiled == []
 
 
-async def test_errors_and_denials_are_tool_exceptions(math: Connection, host: NotebookHost) -> None:
+async def test_errors_and_denials_are_tool_exceptions(math, host):
     divide = named(host, "math__divide")
     with pytest.raises(ToolException, match="Cannot divide by zero"):
         await divide.ainvoke({"a": 1, "b": 0})
@@ -104,7 +100,7 @@ HINTS: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_the_metadata_has_all_five_hints_that_allow_nothing(show: Connection, host: NotebookHost) -> None:
+async def test_the_metadata_has_all_five_hints_that_allow_nothing(show, host):
     nothing = dict.fromkeys(["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"])
     for tool, said in HINTS.items():
         metadata = {"server": "show", "tool": tool, "annotations": nothing | said}
@@ -116,7 +112,7 @@ async def test_the_metadata_has_all_five_hints_that_allow_nothing(show: Connecti
         await named(host, "doubted__t").ainvoke({})
 
 
-async def test_arguments_may_have_the_names_of_langchains_own(host: NotebookHost) -> None:
+async def test_arguments_may_have_the_names_of_langchains_own(host):
     names = ["self", "config", "run_manager", "callbacks", "args", "kwargs", "tool_input", "input", "type", "state"]
     arguments = {name: name.upper() for name in (*names, "runtime")}
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in arguments}}
@@ -127,7 +123,7 @@ async def test_arguments_may_have_the_names_of_langchains_own(host: NotebookHost
     assert (answer.content, answer.artifact["arguments"]) == (str(sorted(arguments.items())), arguments)
 
 
-async def test_names_that_clash_lead_to_their_own_tools(host: NotebookHost) -> None:
+async def test_names_that_clash_lead_to_their_own_tools(host):
     for number in range(20):
         listed = [Tool(name=name, input_schema=EMPTY) for name in ("get item", "get.item", "x" * 70)]
         await host.connect(serving_tools(*listed), name=f"s{number}")
@@ -139,7 +135,7 @@ async def test_names_that_clash_lead_to_their_own_tools(host: NotebookHost) -> N
         assert names.person(tool.name) == f"{artifact['server']}:{artifact['tool']}"
 
 
-async def test_a_tool_goes_on_when_you_reconnect_its_server(host: NotebookHost, spec: StdioSpec) -> None:
+async def test_a_tool_goes_on_when_you_reconnect_its_server(host, spec):
     await host.connect_spec(spec, "show")
     process = named(host, "show__pid")
     before = await process.ainvoke({})
@@ -147,7 +143,7 @@ async def test_a_tool_goes_on_when_you_reconnect_its_server(host: NotebookHost, 
     assert await process.ainvoke({}) != before
 
 
-async def test_timeout_limit_and_images_are_settings(show: Connection, host: NotebookHost) -> None:
+async def test_timeout_limit_and_images_are_settings(show, host):
     with pytest.raises(ToolException, match=r"show:slow: timed out: no progress for 0\.2 s"):
         await named(host, "show__slow", timeout=0.2).ainvoke({"seconds": 30})
     text = await named(host, "show__one_text", limit=10).ainvoke({"text": "x" * 50})
@@ -156,7 +152,7 @@ async def test_timeout_limit_and_images_are_settings(show: Connection, host: Not
     assert (image["type"], image["mime_type"]) == ("image", "image/png")
 
 
-async def test_langgraphs_tool_node_calls_them(math: Connection, show: Connection, host: NotebookHost) -> None:
+async def test_langgraphs_tool_node_calls_them(math, show, host):
     calls = [("math__add", ONE_AND_TWO), ("show__slow", {"seconds": 0.1}), ("math__divide", {"a": 1, "b": 0})]
     wanted: Any = [{"name": name, "args": arguments, "id": name} for name, arguments in calls]
     graph = StateGraph(MessagesState)
@@ -172,7 +168,7 @@ async def test_langgraphs_tool_node_calls_them(math: Connection, show: Connectio
     assert "Cannot divide by zero" in divided.content
 
 
-async def test_tools_for_apps_only_are_not_for_models(host: NotebookHost) -> None:
+async def test_tools_for_apps_only_are_not_for_models(host):
     app = Tool(name="resize", input_schema=EMPTY, _meta={"ui": {"visibility": ["app"]}})
     both = Tool(name="draw", input_schema=EMPTY, _meta={"ui": {"visibility": ["model", "app"]}})
     server = serving_tools(app, both)
@@ -181,7 +177,7 @@ async def test_tools_for_apps_only_are_not_for_models(host: NotebookHost) -> Non
     assert [tool.name for tool in host.langchain_tools()] == ["charts__draw"]
 
 
-def test_tools_work_without_await_in_cells_threads_and_scripts() -> None:
+def test_tools_work_without_await_in_cells_threads_and_scripts():
     arguments = [sys.executable, "-W", "error", "-m", "tests.support.blocking_script"]
     ran = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert ran.stdout == "done\n", ran.stdout + ran.stderr
@@ -192,14 +188,14 @@ def test_tools_work_without_await_in_cells_threads_and_scripts() -> None:
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> StdioSpec:
+def spec(tmp_path):
     """A server that is started again and again."""
     (tmp_path / "log").touch()
     return StdioSpec(command=sys.executable, args=(str(DYING), str(tmp_path / "log")))
 
 
 @pytest.fixture
-def processes() -> Callable[[], int]:
+def processes():
     """Counts the processes that the test has started and that have not been waited for."""
     before = set(psutil.Process().children())
     return lambda: len(set(psutil.Process().children()) - before)
@@ -209,9 +205,7 @@ def pick(tools: list[StructuredTool], name: str) -> StructuredTool:
     return next(tool for tool in tools if tool.metadata["tool"] == name)  # type: ignore[index]
 
 
-async def test_each_call_opens_a_session_and_closes_it(
-    host: NotebookHost, spec: StdioSpec, processes: Callable[[], int]
-) -> None:
+async def test_each_call_opens_a_session_and_closes_it(host, spec, processes):
     tools = await host.langchain_spec_tools(spec, name="show")
     pid, die = pick(tools, "pid"), pick(tools, "die")
     assert (pid.name, processes()) == ("show__pid", 0)
@@ -228,7 +222,7 @@ async def test_each_call_opens_a_session_and_closes_it(
     assert (await message(pid)).content != own
 
 
-async def test_the_host_is_asked_under_the_name_of_the_spec(host: NotebookHost) -> None:
+async def test_the_host_is_asked_under_the_name_of_the_spec(host):
     server = load("math_server").server
     add = pick(await host.langchain_spec_tools(InProcessSpec(server=server), name="calc"), "add")
     assert await add.ainvoke(ONE_AND_TWO) == "3"
@@ -239,13 +233,13 @@ async def test_the_host_is_asked_under_the_name_of_the_spec(host: NotebookHost) 
         await pick(await spec_tools(server), "add").ainvoke(ONE_AND_TWO)
 
 
-async def test_an_old_url_is_asked_over_sse(host: NotebookHost) -> None:
+async def test_an_old_url_is_asked_over_sse(host):
     with start_http(command("showcase_server", "--transport", "sse", "--port", "0")) as server:
         tools = await host.langchain_spec_tools(server.url, name="old")
         assert await pick(tools, "one_text").ainvoke({}) == "Hello!"
 
 
-async def test_an_absent_server_fails_the_listing_and_tells_the_model(host: NotebookHost) -> None:
+async def test_an_absent_server_fails_the_listing_and_tells_the_model(host):
     with pytest.raises(UnreachableError, match="nothing listens"):
         await host.langchain_spec_tools("http://127.0.0.1:9/mcp")
     server = MCPServer("counting")
@@ -258,7 +252,7 @@ async def test_an_absent_server_fails_the_listing_and_tells_the_model(host: Note
             await count.ainvoke({})
 
 
-async def test_options_hold_for_calls_of_a_spec(host: NotebookHost) -> None:
+async def test_options_hold_for_calls_of_a_spec(host):
     options: Any = Options(timeout=0.2, limit=5)
     tools = await host.langchain_spec_tools(load("showcase_server").server, name="show", options=options)
     with pytest.raises(ToolException, match=r"no progress for 0\.2 s"):
@@ -266,7 +260,7 @@ async def test_options_hold_for_calls_of_a_spec(host: NotebookHost) -> None:
     assert str(await pick(tools, "one_text").ainvoke({"text": "x" * 9})).startswith("xxxxx\n[cut")
 
 
-async def test_a_reading_tool_with_own_session_is_not_repeated(host: NotebookHost, spec: StdioSpec) -> None:
+async def test_a_reading_tool_with_own_session_is_not_repeated(host, spec):
     # There is no session to go on with: the next call opens the next one
     read = pick(await host.langchain_spec_tools(replace(spec, trust=True), name="dying"), "read")
     with pytest.raises(ToolException, match="the session has ended"):

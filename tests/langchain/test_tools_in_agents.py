@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -15,12 +15,6 @@ from mcp_magic.langchain.content import result_of
 from tests.support.agents import ask
 from tests.support.bundled import load
 from tests.support.dying_server import DYING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic.notebook import NotebookHost
-    from mcp_magic.session.connection import Connection
 
 ADD = ("math__add", {"a": 1, "b": 2})
 
@@ -47,9 +41,7 @@ async def run(tools: list[Any], *calls: tuple[str, dict[str, Any]]) -> list[Tool
     ],
     ids=["policy", "person", "misfit", "error"],
 )
-async def test_denials_misfits_and_errors_reach_the_model(
-    host: NotebookHost, math: Connection, call: tuple[str, dict[str, Any]], policy: str, said: str
-) -> None:
+async def test_denials_misfits_and_errors_reach_the_model(host, math, call, policy, said):
     ask(host, Decision.deny("too dear"))
     host.consent.policy = policy
     failed, added = await run(host.langchain_tools(), call, ADD)
@@ -60,7 +52,7 @@ async def test_denials_misfits_and_errors_reach_the_model(
     assert (added.text == "3") is (policy == "auto"), "one that fails does not stop the others"
 
 
-async def test_ended_sessions_and_specs_answer_the_model_too(host: NotebookHost, tmp_path: Path) -> None:
+async def test_ended_sessions_and_specs_answer_the_model_too(host, tmp_path):
     await host.connect([sys.executable, str(DYING), str(tmp_path / "log")], name="dying")
     [told] = await run(host.langchain_tools(), ("dying__die", {}))
     assert (told.status, "dying" in told.text) == ("error", True)
@@ -72,7 +64,7 @@ async def test_ended_sessions_and_specs_answer_the_model_too(host: NotebookHost,
 # Consent in programs
 
 
-async def test_a_host_of_a_program_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_of_a_program_follows_the_environment(monkeypatch):
     monkeypatch.setenv("MCP_MAGIC_APPROVAL", "auto")
     async with Host() as host:
         await host.connect(load("math_server").server, name="math")
@@ -106,9 +98,7 @@ FIRST = "`from mcp_magic import Rule; host.consent.add(Rule('allow', 'math:add')
     ],
     ids=["ask", "deny", "deny rule", "ask rule"],
 )
-async def test_a_denial_in_a_program_offers_python_that_works(
-    policy: str, rules: tuple[Rule, ...], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_denial_in_a_program_offers_python_that_works(policy, rules, said, monkeypatch):
     monkeypatch.delenv("MCP_MAGIC_APPROVAL", raising=False)
     async with Host() as host:
         math = await host.connect(load("math_server").server, name="math")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,9 +15,6 @@ from tests.environments import everything_command, needs_node
 from tests.support.bundled import load
 from tests.support.lowlevel import serving_tools
 from tests.support.strategies import QUICK, anything_like_a_schema
-
-if TYPE_CHECKING:
-    from mcp_magic.notebook import NotebookHost
 
 
 def tool(schema: dict[str, Any]) -> MCPTool:
@@ -53,7 +50,7 @@ NESTED = {
 }
 
 
-def test_a_schema_arrives_without_its_dialect() -> None:
+def test_a_schema_arrives_without_its_dialect():
     from langchain_anthropic import convert_to_anthropic_tool  # seconds, which only this test needs
 
     schema = {**NESTED, "$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -61,7 +58,7 @@ def test_a_schema_arrives_without_its_dialect() -> None:
     assert convert_to_anthropic_tool(tool(schema))["input_schema"] == NESTED
 
 
-async def test_schemas_of_servers_arrive_without_titles(host: NotebookHost) -> None:
+async def test_schemas_of_servers_arrive_without_titles(host):
     for name in ("math_server", "weather_server"):
         connection = await host.connect(load(name).server, name=name)
         for made, definition in zip(host.langchain_tools(name), connection.catalog.cached("tools"), strict=True):
@@ -75,7 +72,7 @@ async def test_schemas_of_servers_arrive_without_titles(host: NotebookHost) -> N
 
 
 @needs_node
-async def test_schemas_of_server_everything_arrive(host: NotebookHost) -> None:
+async def test_schemas_of_server_everything_arrive(host):
     everything = await host.connect([*everything_command(), "stdio"], name="everything")
     for made, definition in zip(host.langchain_tools(), everything.catalog.cached("tools"), strict=True):
         plain = without_titles(definition.input_schema)
@@ -83,7 +80,7 @@ async def test_schemas_of_server_everything_arrive(host: NotebookHost) -> None:
         assert plain.items() <= convert_to_openai_tool(made)["function"]["parameters"].items()
 
 
-async def test_descriptions_fall_back_to_title_and_name(host: NotebookHost) -> None:
+async def test_descriptions_fall_back_to_title_and_name(host):
     texts: list[dict[str, Any]] = [{"description": "described", "title": "titled"}, {"title": "titled"}, {}]
     tools = [Tool(name=f"t{n}", input_schema={"type": "object"}, **text) for n, text in enumerate(texts)]
     await host.connect(serving_tools(*tools), name="low")
@@ -94,7 +91,7 @@ async def test_descriptions_fall_back_to_title_and_name(host: NotebookHost) -> N
 @pytest.mark.parametrize(
     "schema", [{}, {"type": "object"}, {"properties": {}}, {"type": "object", "additionalProperties": False}], ids=str
 )
-def test_a_schema_without_type_or_properties_works(schema: dict[str, Any]) -> None:
+def test_a_schema_without_type_or_properties_works(schema):
     sent = {"type": "object", "properties": {}, **schema}
     function = {"name": "t", "description": "Does it", "parameters": sent}
     assert convert_to_openai_tool(tool(schema))["function"] == function
@@ -111,14 +108,14 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("schema", REFERENCES.values(), ids=REFERENCES)
-def test_references_are_written_out(schema: dict[str, Any]) -> None:
+def test_references_are_written_out(schema):
     sent = parameters(schema)
     assert "$ref" not in str(sent)
     check = jsonschema.Draft202012Validator(sent)
     assert (check.is_valid({"a": 5}), check.is_valid({"a": 1})) == (True, False)
 
 
-def test_a_schema_that_holds_itself_is_written_out_twice() -> None:
+def test_a_schema_that_holds_itself_is_written_out_twice():
     node = {"type": "object", "properties": {"name": {"type": "string"}, "child": {"$ref": "#/$defs/Node"}}}
     sent = parameters({"properties": {"tree": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}})
     inner: Any = {"type": "object", "properties": {"name": {"type": "string"}, "child": {"type": "object"}}}
@@ -138,13 +135,13 @@ def test_a_schema_that_holds_itself_is_written_out_twice() -> None:
     ],
     ids=["elsewhere", "nowhere", "itself", "a name", "data", "root", "number"],
 )
-def test_a_reference_that_leads_nowhere_blocks_no_tool(schema: dict[str, Any]) -> None:
+def test_a_reference_that_leads_nowhere_blocks_no_tool(schema):
     sent = parameters(schema)
     assert sent["type"] == "object"
     assert "$ref" not in str(sent)
 
 
-def test_a_schema_that_doubles_at_each_reference_ends() -> None:
+def test_a_schema_that_doubles_at_each_reference_ends():
     level = {f"L{n}": {"properties": {k: {"$ref": f"#/$defs/L{n + 1}"} for k in "ab"}} for n in range(40)}
     sent = portable({"properties": {"x": {"$ref": "#/$defs/L0"}}, "$defs": level})
     assert len(str(sent)) < 2_000_000
@@ -152,5 +149,5 @@ def test_a_schema_that_doubles_at_each_reference_ends() -> None:
 
 @QUICK
 @given(anything_like_a_schema)
-def test_anything_like_a_schema_reaches_the_provider(schema: dict[str, Any]) -> None:
+def test_anything_like_a_schema_reaches_the_provider(schema):
     assert parameters(schema).keys() >= {"type", "properties"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server import MCPServer
@@ -11,18 +11,15 @@ from mcp_types import ToolAnnotations
 
 from mcp_magic import Host
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
+async def host():
     async with Host() as host:
         yield host
 
 
 @pytest.fixture
-async def calls(host: Host) -> Counter[str]:
+async def calls(host):
     """Connect the server `s`, and return how often each of its tools was called."""
     server, called = MCPServer("s"), Counter[str]()
 

@@ -22,14 +22,11 @@ from tests.support.waiting import until
 distributed = pytest.importorskip("distributed")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from distributed import Client
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     options = {"n_workers": 2, "threads_per_worker": 4, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         yield client
@@ -39,7 +36,7 @@ def counting(log: Path) -> list[str]:
     return [sys.executable, "-m", "tests.support.counting_server", str(log)]
 
 
-async def test_rows_are_called_once_each_by_the_workers_of_a_cluster(client: Client, tmp_path: Path) -> None:
+async def test_rows_are_called_once_each_by_the_workers_of_a_cluster(client, tmp_path):
     async with Host() as host:
         await host.connect(counting(tmp_path / "log"), name="c")
         rows = [{"n": n} for n in range(200)]
@@ -52,7 +49,7 @@ async def test_rows_are_called_once_each_by_the_workers_of_a_cluster(client: Cli
         assert [again.stats[key] for key in ("done", "resumed", "calls")] == [200, 200, 0]
 
 
-async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client, tmp_path: Path) -> None:
+async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client, tmp_path):
     log = tmp_path / "log"
     async with Host() as host:
         await host.connect(counting(log), name="c")
@@ -69,7 +66,7 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client,
     assert 0 < run.stats["unknown"] <= 4 * 50
 
 
-async def test_unstartable_worker_server_fails_and_rows_retry(client: Client, tmp_path: Path) -> None:
+async def test_unstartable_worker_server_fails_and_rows_retry(client, tmp_path):
     program, log = tmp_path / "counting_server.py", tmp_path / "log"
     text = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
     text += (SUPPORT / "counting_server.py").read_text().replace("from __future__ import annotations\n", "")
@@ -87,7 +84,7 @@ async def test_unstartable_worker_server_fails_and_rows_retry(client: Client, tm
     assert sorted(map(int, log.read_text().split())) == list(range(30))
 
 
-async def test_rate_and_concurrency_hold_for_all_workers(client: Client, tmp_path: Path) -> None:
+async def test_rate_and_concurrency_hold_for_all_workers(client, tmp_path):
     async with Host() as host:
         await host.connect(counting(tmp_path / "log"), name="c")
         run = await host.map("c:count", [{"n": n} for n in range(60)], on=client, rate="30/s", concurrency=2)
@@ -97,7 +94,7 @@ async def test_rate_and_concurrency_hold_for_all_workers(client: Client, tmp_pat
             await host.map("c:count", [{"n": 1}], on=client, sessions=2)
 
 
-async def test_a_server_of_this_kernel_is_refused(client: Client, host: Host, calls: Counter[str]) -> None:
+async def test_a_server_of_this_kernel_is_refused(client, host, calls):
     with pytest.raises(ArgumentsError, match="--on: workers cannot reach s, a server in this kernel"):
         await host.map("s:add", [{"a": 1}], on=client)
     with pytest.raises(ArgumentsError, match=r"--on takes a distributed.Client, not int"):
@@ -105,7 +102,7 @@ async def test_a_server_of_this_kernel_is_refused(client: Client, host: Host, ca
     assert not calls
 
 
-def test_a_partition_is_a_function_of_a_dataframe_to_a_dataframe(tmp_path: Path) -> None:
+def test_a_partition_is_a_function_of_a_dataframe_to_a_dataframe(tmp_path):
     frame = pd.DataFrame({"n": [1, 2], "x": [3, 4]}, index=["a", "b"])
     for _ in range(2):  # the second time over the same session
         mapped = map_partition(counting(tmp_path / "log"), "count", frame, {"n": col("x")})

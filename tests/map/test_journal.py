@@ -9,7 +9,6 @@ import random
 import resource
 import signal
 import sqlite3
-import sys
 from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from mcp_types import ToolAnnotations
 from mcp_magic import ConfigError, Host
 from mcp_magic.map.journal import Journal
 from tests.support.mapped import offer
+from tests.support.processes import PYTHON
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ async def killed_in_the_middle(log: Path, journal: Path, chance: random.Random) 
     """Start the program, kill it at a random time, and return whether it had ended before."""
     words = ["-m", "tests.support.mapping_program", str(log), str(journal), str(ROWS)]
     program = await asyncio.create_subprocess_exec(
-        sys.executable, *words, stdout=asyncio.subprocess.PIPE, start_new_session=True
+        PYTHON, *words, stdout=asyncio.subprocess.PIPE, start_new_session=True
     )
     assert program.stdout is not None
     assert await program.stdout.readline() == b"open\n"
@@ -44,13 +44,13 @@ async def killed_in_the_middle(log: Path, journal: Path, chance: random.Random) 
     return True
 
 
-async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path: Path) -> None:
+async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path):
     log, journal = tmp_path / "calls.txt", tmp_path / "journal.sqlite"
     chance, kills = random.Random(3), 0
     while kills < 4 and not await killed_in_the_middle(log, journal, chance):
         kills += 1
     async with Host() as host:
-        await host.connect([sys.executable, "-m", "tests.support.counting_server", str(log)], name="c")
+        await host.connect([PYTHON, "-m", "tests.support.counting_server", str(log)], name="c")
         run = await host.map("c:count", ({"n": n} for n in range(ROWS)), journal=journal)
     called = Counter(log.read_text().split())
     assert max(called.values()) == 1
@@ -61,7 +61,7 @@ async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path: Path) -> None
     assert [item.result.data for item in run.items if item.result] == [2 * item.row["n"] for item in done]
 
 
-async def test_a_repeated_map_takes_answers_from_the_journal(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_a_repeated_map_takes_answers_from_the_journal(host, calls, tmp_path):
     rows = [{"a": 1}, {"a": 1}, {"a": 2}]
     first = await host.map("s:add", rows, journal=tmp_path / "j")
     again = await host.map("s:add", rows, journal=tmp_path / "j")
@@ -75,7 +75,7 @@ async def test_a_repeated_map_takes_answers_from_the_journal(host: Host, calls: 
     assert calls["weather"] == 3
 
 
-async def test_changed_definition_outdates_old_answers(host: Host, tmp_path: Path) -> None:
+async def test_changed_definition_outdates_old_answers(host, tmp_path):
     async def twice(n: int) -> int:
         return 2 * n
 
@@ -87,7 +87,7 @@ async def test_changed_definition_outdates_old_answers(host: Host, tmp_path: Pat
     assert "the journal has 1 answer of another version of twice; they are not used" in run.note
 
 
-async def test_retry_calls_failed_row_and_borrows_no_equal_answer(host: Host, tmp_path: Path) -> None:
+async def test_retry_calls_failed_row_and_borrows_no_equal_answer(host, tmp_path):
     calls = list[int]()
 
     async def book(n: int) -> int:
@@ -106,7 +106,7 @@ async def test_retry_calls_failed_row_and_borrows_no_equal_answer(host: Host, tm
     assert len(calls) == 4
 
 
-async def test_without_keep_answers_are_in_the_journal_only(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_without_keep_answers_are_in_the_journal_only(host, calls, tmp_path):
     run = await host.map("s:add", ({"a": n} for n in range(50)), journal=tmp_path / "j", keep=False)
     assert run.stats["done"] == 50
     assert run.items == []
@@ -115,7 +115,7 @@ async def test_without_keep_answers_are_in_the_journal_only(host: Host, calls: C
     assert calls["add"] == 50
 
 
-async def test_retried_rows_of_a_generator_count_once(host: Host, tmp_path: Path) -> None:
+async def test_retried_rows_of_a_generator_count_once(host, tmp_path):
     called: list[int] = []
 
     def work(n: int) -> int:
@@ -133,7 +133,7 @@ async def test_retried_rows_of_a_generator_count_once(host: Host, tmp_path: Path
     assert len(run.failed) == 2
 
 
-async def test_full_disk_ends_map_and_keeps_answers(host: Host, tmp_path: Path) -> None:
+async def test_full_disk_ends_map_and_keeps_answers(host, tmp_path):
     async def text(n: int) -> str:
         return "x" * 100_000
 
@@ -149,7 +149,7 @@ async def test_full_disk_ends_map_and_keeps_answers(host: Host, tmp_path: Path) 
     assert all(item.result for item in run.items if item.state == "done")
 
 
-async def test_a_file_that_is_no_journal_is_refused_at_once(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_a_file_that_is_no_journal_is_refused_at_once(host, calls, tmp_path):
     (tmp_path / "text").write_text("this is no database " * 100)
     change(tmp_path / "stranger", "CREATE TABLE x (y)")
     (tmp_path / "folder").mkdir()
@@ -193,7 +193,7 @@ ANSWERS: dict[str, object] = {
 
 
 @pytest.fixture
-async def doubling(host: Host) -> Host:
+async def doubling(host):
     def double(n: int) -> int:
         return 2 * n
 
@@ -208,7 +208,7 @@ def change(file: Path, script: str, *values: object) -> None:
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-async def test_a_journal_with_other_things_is_refused(doubling: Host, tmp_path: Path, kind: str) -> None:
+async def test_a_journal_with_other_things_is_refused(doubling, tmp_path, kind):
     file = tmp_path / "journal.sqlite"
     change(file, MARKS + SCHEMAS[kind])
     async with asyncio.timeout(30):
@@ -220,7 +220,7 @@ async def test_a_journal_with_other_things_is_refused(doubling: Host, tmp_path: 
     )
 
 
-async def test_a_wrong_answer_names_its_row(doubling: Host, tmp_path: Path) -> None:
+async def test_a_wrong_answer_names_its_row(doubling, tmp_path):
     file, rows = tmp_path / "journal.sqlite", [{"n": 1}]
     await doubling.map("s:double", rows, journal=file)
     for kind, answer in ANSWERS.items():
@@ -238,7 +238,7 @@ async def test_a_wrong_answer_names_its_row(doubling: Host, tmp_path: Path) -> N
     assert run.items[0].result.text == text
 
 
-async def test_pages_in_a_circle_are_refused(doubling: Host, tmp_path: Path) -> None:
+async def test_pages_in_a_circle_are_refused(doubling, tmp_path):
     file = tmp_path / "journal.sqlite"
     change(file, f"PRAGMA page_size = 512; {MARKS}{TOOLS}")
     change(file, f"{ENDLESS} INSERT INTO tools SELECT x, hex(zeroblob(100)), '', ? FROM n LIMIT 2000", "")

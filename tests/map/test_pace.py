@@ -84,28 +84,26 @@ async def called(pace: Pace, rows: int, takes: Callable[[float], bool], wait: An
 @pytest.mark.parametrize("wait", [1.0, None], ids=["Retry-After", "silent"])
 @pytest.mark.parametrize("kind", [window, sliding, bucket])
 @pytest.mark.parametrize(("rows", "goal"), [(1_000, 12.5), (10_000, 107.0)])
-def test_a_limit_of_100_a_second_is_nearly_used_up(
-    kind: Callable[[int], Callable[[float], bool]], wait: float | None, rows: int, goal: float
-) -> None:
+def test_a_limit_of_100_a_second_is_nearly_used_up(kind, wait, rows, goal):
     seconds, refusals = in_virtual_time(called(Pace(), rows, kind(100), wait))
     assert seconds <= goal
     assert sum(when > 2 for when in refusals) <= 0.02 * rows
 
 
 @pytest.mark.parametrize("limit", [2, 20, 700])
-def test_other_limits_are_nearly_used_up(limit: int) -> None:
+def test_other_limits_are_nearly_used_up(limit):
     seconds, refusals = in_virtual_time(called(Pace(), 30 * limit, window(limit), 1.0))
     assert seconds <= 45
     assert len(refusals) <= 30 + 2 * limit
 
 
-def test_a_limit_of_a_minute_costs_few_refusals() -> None:
+def test_a_limit_of_a_minute_costs_few_refusals():
     seconds, refusals = in_virtual_time(called(Pace(), 400, sliding(100, 60.0), None))
     assert seconds <= 300
     assert len(refusals) <= 60
 
 
-def test_pace_recovers_soon_after_a_busy_moment_or_minute() -> None:
+def test_pace_recovers_soon_after_a_busy_moment_or_minute():
     without, _ = in_virtual_time(called(Pace(), 20_000, lambda _: True, None))
     seconds, _ = in_virtual_time(called(Pace(), 20_000, lambda now: not 1002 < now < 1002.1, None))
     assert seconds <= without + 10
@@ -115,7 +113,7 @@ def test_pace_recovers_soon_after_a_busy_moment_or_minute() -> None:
     assert len(refusals) <= 3 * 64 + 31  # a row is sent a few times only
 
 
-def test_a_rate_is_kept_in_any_second() -> None:
+def test_a_rate_is_kept_in_any_second():
     async def run() -> list[float]:
         pace = Pace(10.0, adaptive=False)
         turns = []
@@ -129,7 +127,7 @@ def test_a_rate_is_kept_in_any_second() -> None:
     assert all(later - earlier >= 0.999 for earlier, later in zip(turns, turns[10:], strict=False))
 
 
-def test_a_server_that_takes_nothing_is_given_up_after_minutes() -> None:
+def test_a_server_that_takes_nothing_is_given_up_after_minutes():
     async def run(wait: float | None) -> float:
         pace = Pace()
         while not pace.is_stuck:
@@ -141,6 +139,6 @@ def test_a_server_that_takes_nothing_is_given_up_after_minutes() -> None:
 
 
 @pytest.mark.parametrize("text", ["fast", "0/s", "10/day", "-1"])
-def test_a_rate_that_is_none_is_refused(text: str) -> None:
+def test_a_rate_that_is_none_is_refused(text):
     with pytest.raises(ArgumentsError, match="write 10/s, 100/min or 1000/h"):
         read_rate(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,16 +12,10 @@ import pytest
 from mcp_magic import ArgumentsError
 from mcp_magic.map.rows import col
 
-if TYPE_CHECKING:
-    from collections import Counter
-    from pathlib import Path
-
-    from mcp_magic import Host
-
 CITIES = pd.DataFrame({"city": ["Oslo", "Rome", "Oslo"], "n": [1, 2, 3]}, index=["x", "y", "z"])
 
 
-async def test_columns_are_passed_by_name_and_index_is_kept(host: Host, calls: Counter[str]) -> None:
+async def test_columns_are_passed_by_name_and_index_is_kept(host, calls):
     run = await host.map("s:weather", CITIES)
     assert run.note == "passed by name: city"
     frame = run.df
@@ -34,7 +28,7 @@ async def test_columns_are_passed_by_name_and_index_is_kept(host: Host, calls: C
     assert calls == {"weather": 2, "add": 3}  # only equal calls of a read-only tool are sent once
 
 
-async def test_a_column_that_only_later_rows_have_is_passed(host: Host, calls: Counter[str]) -> None:
+async def test_a_column_that_only_later_rows_have_is_passed(host, calls):
     run = await host.map("s:add", [{"a": 1}, {"a": 2, "b": 5}])
     assert run.df["result"].tolist() == [11, 7]
     run = await host.map("s:add", [{"a": 1}, {"a": 2, "b": 5}], a=col("a"), b=lambda row: row.get("b", 1))
@@ -42,12 +36,12 @@ async def test_a_column_that_only_later_rows_have_is_passed(host: Host, calls: C
 
 
 @pytest.mark.parametrize("value", [col("n"), lambda row: row.n, lambda row: row["n"]], ids=["col", "attribute", "item"])
-async def test_an_argument_is_computed_for_each_row(host: Host, calls: Counter[str], value: Any) -> None:
+async def test_an_argument_is_computed_for_each_row(host, calls, value):
     run = await host.map("s:add", CITIES, a=value, b=5)
     assert [result.data for result in run.results] == run.df["result"].tolist() == [6, 7, 8]
 
 
-async def test_rows_are_lists_generators_frames_and_files(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_rows_are_lists_generators_frames_and_files(host, calls, tmp_path):
     rows = [{"a": 1}, {"a": 2}]
     files = {name: tmp_path / f"rows.{name}" for name in ("csv", "tsv", "json", "jsonl")}
     files["csv"].write_text("a\n1\n2\n")
@@ -66,12 +60,12 @@ async def test_rows_are_lists_generators_frames_and_files(host: Host, calls: Cou
     assert (await host.map("s:add", tmp_path / "rows.parquet")).df["result"].tolist() == [11, 12]
 
 
-async def test_only_the_first_rows_are_read_with_a_limit(host: Host, calls: Counter[str]) -> None:
+async def test_only_the_first_rows_are_read_with_a_limit(host, calls):
     run = await host.map("s:add", ({"a": n} for n in range(10**9)), limit=5)
     assert run.df["result"].tolist() == [10, 11, 12, 13, 14]
 
 
-async def test_types_labels_and_empty_tables_are_kept(host: Host, calls: Counter[str]) -> None:
+async def test_types_labels_and_empty_tables_are_kept(host, calls):
     frame = pd.DataFrame(
         {"a": [1, 2], "kind": pd.Categorical(["x", "y"]), "when": pd.to_datetime(["2026-01-01", "2026-01-02"])},
         index=pd.MultiIndex.from_tuples([("p", 1), ("q", 2)], names=["letter", "number"]),
@@ -89,7 +83,7 @@ async def test_types_labels_and_empty_tables_are_kept(host: Host, calls: Counter
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NaT, pd.NA], ids=["None", "NaN", "NaT", "NA"])
-async def test_missing_value_is_omitted_for_optional_parameter(host: Host, calls: Counter[str], missing: Any) -> None:
+async def test_missing_value_is_omitted_for_optional_parameter(host, calls, missing):
     frame = pd.DataFrame({"a": [1, 2], "b": pd.Series([5, missing], dtype=object)})
     assert (await host.map("s:add", frame)).df["result"].tolist() == [6, 12]
     with pytest.raises(ArgumentsError, match=r"row 1: a: expected integer, got (null|nan)"):
@@ -112,7 +106,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_no_table_is_refused_before_anything_is_sent(host: Host, calls: Counter[str], name: str) -> None:
+async def test_no_table_is_refused_before_anything_is_sent(host, calls, name):
     source, text = BAD[name]
     with pytest.raises(ArgumentsError) as raised:
         await host.map("s:add", source)
@@ -120,7 +114,7 @@ async def test_no_table_is_refused_before_anything_is_sent(host: Host, calls: Co
     assert not calls
 
 
-async def test_hostile_files_of_rows_are_refused_at_once(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_hostile_files_of_rows_are_refused_at_once(host, calls, tmp_path):
     for ending in ("csv", "json", "jsonl"):
         os.mkfifo(tmp_path / f"pipe.{ending}")
         with pytest.raises(ArgumentsError, match="it is not a regular file"):
@@ -136,7 +130,7 @@ async def test_hostile_files_of_rows_are_refused_at_once(host: Host, calls: Coun
     assert not calls
 
 
-async def test_misfits_are_counted_by_problem_and_skipped_if_asked(host: Host, calls: Counter[str]) -> None:
+async def test_misfits_are_counted_by_problem_and_skipped_if_asked(host, calls):
     rows = [{"a": 1}, *[{"a": "x", "b": None}] * 6, {"b": 2}]
     with pytest.raises(ArgumentsError) as raised:
         await host.map("s:add", rows)
@@ -153,7 +147,7 @@ async def test_misfits_are_counted_by_problem_and_skipped_if_asked(host: Host, c
     assert run.failed["state"].tolist() == ["invalid"] * 7
 
 
-async def test_an_unreadable_row_stops_a_map_and_keeps_answers(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+async def test_an_unreadable_row_stops_a_map_and_keeps_answers(host, calls, tmp_path):
     def rows() -> Any:
         yield from ({"a": n} for n in range(5))
         raise OSError("the disk is gone")

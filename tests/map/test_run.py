@@ -9,18 +9,17 @@ import pandas as pd
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
-from mcp_magic import ArgumentsError, Host, UnknownToolError
+from mcp_magic import ArgumentsError, UnknownToolError
 from tests.support.mapped import offer, prepared
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable
 
     from mcp_magic.inflight import Report
 
 
-async def test_rows_come_as_they_end_and_not_far_ahead(host: Host, calls: Counter[str]) -> None:
+async def test_rows_come_as_they_end_and_not_far_ahead(host, calls):
     numbers = []
     async for item in host.map_iter("s:add", ({"a": n} for n in range(200)), concurrency=4):
         assert item.result is not None
@@ -30,7 +29,7 @@ async def test_rows_come_as_they_end_and_not_far_ahead(host: Host, calls: Counte
     assert sorted(numbers) == list(range(200))
 
 
-async def test_leaving_the_loop_cancels_the_rest(host: Host, calls: Counter[str]) -> None:
+async def test_leaving_the_loop_cancels_the_rest(host, calls):
     async for item in host.map_iter("s:add", ({"a": n} for n in range(10**9)), concurrency=2):
         if item.number > 5:
             break
@@ -40,7 +39,7 @@ async def test_leaving_the_loop_cancels_the_rest(host: Host, calls: Counter[str]
     assert calls["add"] == sent < 20
 
 
-async def test_a_loop_gives_misfits_and_raises_what_stops_it(host: Host, calls: Counter[str]) -> None:
+async def test_a_loop_gives_misfits_and_raises_what_stops_it(host, calls):
     rows = iter([{"a": 1}, {"a": "x"}])
     states = {item.number: item.state async for item in host.map_iter("s:add", rows)}
     assert states == {0: "done", 1: "invalid"}
@@ -56,7 +55,7 @@ async def test_a_loop_gives_misfits_and_raises_what_stops_it(host: Host, calls: 
         await host.map("s:addd", iter([]))
 
 
-async def test_tool_error_belongs_to_its_row_and_can_be_retried(host: Host, calls: Counter[str]) -> None:
+async def test_tool_error_belongs_to_its_row_and_can_be_retried(host, calls):
     run = await host.map("s:weather", [{"city": "Oslo"}, *[{"city": "Atlantis"}] * 9])
     assert [run.stats["done"], run.stats["failed"], calls["weather"]] == [1, 9, 2]  # equal read-only calls are one
     assert run.failed["error"].nunique() == 1
@@ -66,7 +65,7 @@ async def test_tool_error_belongs_to_its_row_and_can_be_retried(host: Host, call
     assert [run.stats["done"], run.stats["failed"], calls["weather"]] == [1, 9, 3]  # only the failed ones
 
 
-async def test_answers_that_are_lists_explode_if_asked(host: Host, calls: Counter[str]) -> None:
+async def test_answers_that_are_lists_explode_if_asked(host, calls):
     hint = "Answers are lists: `%mcp map --resume $out --explode` makes each item a row of .df."
     rows = pd.DataFrame({"n": [2, 0, 1]}, index=list("abc"))
     run = await host.map("s:days", rows)
@@ -81,7 +80,7 @@ async def test_answers_that_are_lists_explode_if_asked(host: Host, calls: Counte
     assert "explode" not in str((await host.map("s:add", [{"a": 1}])).parts())
 
 
-async def test_cancelled_map_keeps_answers_and_retry_goes_on(host: Host) -> None:
+async def test_cancelled_map_keeps_answers_and_retry_goes_on(host):
     waiting, go, runs = list[int](), asyncio.Event(), list[Any]()
 
     async def work(n: int) -> int:
@@ -112,7 +111,7 @@ async def test_cancelled_map_keeps_answers_and_retry_goes_on(host: Host) -> None
     assert run.df["result"].tolist() == list(range(40))
 
 
-async def test_a_retry_goes_on_with_unread_rows_but_not_at_once(host: Host) -> None:
+async def test_a_retry_goes_on_with_unread_rows_but_not_at_once(host):
     started, go = asyncio.Event(), asyncio.Event()
 
     async def work(n: int) -> int:
@@ -136,7 +135,7 @@ async def test_a_retry_goes_on_with_unread_rows_but_not_at_once(host: Host) -> N
     assert run.df["result"].tolist() == list(range(30))
 
 
-async def test_a_map_is_shown_and_not_each_of_its_calls(host: Host) -> None:
+async def test_a_map_is_shown_and_not_each_of_its_calls(host):
     server, titles = MCPServer("s"), []
 
     @server.tool()
@@ -155,7 +154,7 @@ async def test_a_map_is_shown_and_not_each_of_its_calls(host: Host) -> None:
     assert titles == ["map s:work"]
 
 
-async def test_answers_are_plotted_over_time(host: Host, calls: Counter[str]) -> None:
+async def test_answers_are_plotted_over_time(host, calls):
     pytest.importorskip("matplotlib")
     run = await host.map("s:add", [{"a": n} for n in range(30)])
     axes = run.plot().axes[0]

@@ -16,8 +16,6 @@ from mcp_magic.map.rows import col
 from tests.support.mapped import offer, prepared
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from mcp_magic import Host
 
 
@@ -34,7 +32,7 @@ def asked_of(host: Host, answer: Decision, tool: str = "s:add") -> list[Request]
     return requests
 
 
-async def test_one_question_is_about_all_calls_and_their_values(host: Host, calls: Counter[str]) -> None:
+async def test_one_question_is_about_all_calls_and_their_values(host, calls):
     requests = asked_of(host, Decision.approve())
     run = await host.map("s:add", [{"a": n} for n in range(40)], a=col("a"), b=7)
     assert [request.calls for request in requests] == [40]
@@ -51,7 +49,7 @@ async def test_one_question_is_about_all_calls_and_their_values(host: Host, call
     assert calls["add"] == 49
 
 
-async def test_batch_approval_cannot_edit_or_allow_for_good(host: Host, calls: Counter[str]) -> None:
+async def test_batch_approval_cannot_edit_or_allow_for_good(host, calls):
     asked_of(host, Decision.approve({"a": 1, "b": 1}))
     with pytest.raises(DeniedError, match="calls that are made together cannot be edited"):
         await host.map("s:add", [{"a": 1}, {"a": 2}])
@@ -60,7 +58,7 @@ async def test_batch_approval_cannot_edit_or_allow_for_good(host: Host, calls: C
     assert [rule.action for rule in host.consent.rules] == ["ask"]
 
 
-async def test_secret_is_masked_in_batch_question_and_displays(host: Host) -> None:
+async def test_secret_is_masked_in_batch_question_and_displays(host):
     async def login(user: str, password: str) -> str:
         return user
 
@@ -77,7 +75,7 @@ async def test_secret_is_masked_in_batch_question_and_displays(host: Host) -> No
     assert "hunter" not in f"{question.about(question.values)}{lines}"
 
 
-async def test_a_map_that_is_denied_calls_nothing_and_says_why(host: Host, calls: Counter[str]) -> None:
+async def test_a_map_that_is_denied_calls_nothing_and_says_why(host, calls):
     asked_of(host, Decision.deny("too many"))
     run = await prepared(host, "s:add", [{"a": 1}, {"a": 2}], "a")
     with pytest.raises(DeniedError, match="too many"):
@@ -88,7 +86,7 @@ async def test_a_map_that_is_denied_calls_nothing_and_says_why(host: Host, calls
     assert "too many" in card[1]
 
 
-async def test_a_rule_about_arguments_is_asked_of_every_row(host: Host, calls: Counter[str]) -> None:
+async def test_a_rule_about_arguments_is_asked_of_every_row(host, calls):
     host.consent.add(Rule("deny", "s:add", arguments={"a": 2}))
     run = await host.map("s:add", [{"a": 1}, {"a": 2}, {"a": 3}])
     assert calls["add"] == 2

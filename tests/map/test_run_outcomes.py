@@ -19,9 +19,7 @@ from tests.environments import ROOT
 from tests.support.mapped import offer, prepared, step
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable
-    from pathlib import Path
 
     from mcp_magic import Host, MapRun
     from mcp_magic.inflight import Report
@@ -31,7 +29,7 @@ REPEAT = "`%mcp map --resume $out --repeat-unknown`"
 
 
 @pytest.fixture
-def board(host: Host) -> Board:
+def board(host):
     """Return what the maps of the host show below their cell."""
     board = Board()
 
@@ -85,9 +83,7 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
 
 @pytest.mark.parametrize("case", ENDS)
 @pytest.mark.parametrize("kind", ["generator", "journal"])
-async def test_a_map_ends_with_its_sign_and_reason(
-    host: Host, calls: Counter[str], board: Board, tmp_path: Path, case: str, kind: str
-) -> None:
+async def test_a_map_ends_with_its_sign_and_reason(host, calls, board, tmp_path, case, kind):
     cities, line, card = ENDS[case]
     rows = [{"city": city} for city in cities]
     journal = tmp_path / "answers.sqlite" if kind == "journal" else None
@@ -102,7 +98,7 @@ async def test_a_map_ends_with_its_sign_and_reason(
         assert card_of(again)[0].removesuffix(resumed) == card
 
 
-async def test_line_and_card_have_one_time_also_after_a_retry(host: Host, board: Board) -> None:
+async def test_line_and_card_have_one_time_also_after_a_retry(host, board):
     opened = asyncio.Event()
 
     async def work(n: int) -> int:
@@ -122,7 +118,7 @@ async def test_line_and_card_have_one_time_also_after_a_retry(host: Host, board:
     assert "closed" not in repr(run)
 
 
-async def test_a_card_counts_errors_by_kind(host: Host, board: Board) -> None:
+async def test_a_card_counts_errors_by_kind(host, board):
     async def weather(city: int) -> int:
         raise ValueError(f"no city {city}")
 
@@ -156,7 +152,7 @@ server.run()
 """
 
 
-async def test_a_lost_session_is_named_once(host: Host, board: Board) -> None:
+async def test_a_lost_session_is_named_once(host, board):
     await host.connect([sys.executable, "-c", DIES, ""], name="d", reconnect=False)
     run = await host.map("d:work", [{"n": n} for n in range(13)], concurrency=4)
     why = "d:work: the session has ended (exit code 3) before the answer came, so it may have run"
@@ -172,7 +168,7 @@ async def test_a_lost_session_is_named_once(host: Host, board: Board) -> None:
     assert "was cancelled" not in f"{line}{run.failed.to_string()}"
 
 
-async def test_stderr_has_a_line_of_its_own(host: Host) -> None:
+async def test_stderr_has_a_line_of_its_own(host):
     said = "fatal: out of <b>disk\n"
     await host.connect([sys.executable, "-c", DIES, said], name="d", reconnect=False)
     run = await host.map("d:work", [{"n": n} for n in range(6, 10)], concurrency=4)
@@ -202,7 +198,7 @@ server.run()
 """
 
 
-async def test_failures_that_overlap_are_one_kind(host: Host) -> None:
+async def test_failures_that_overlap_are_one_kind(host):
     await host.connect([sys.executable, "-c", FAILING], name="bad")
     run = await host.map("bad:half", [{"n": n} for n in range(6)])
     text = "half failed without saying why; calls overlapped, so `%mcp logs bad` has all reasons"
@@ -210,7 +206,7 @@ async def test_failures_that_overlap_are_one_kind(host: Host) -> None:
     assert not [error for error in run.failed["error"] if "did not say why" in error]
 
 
-async def test_lists_and_what_is_no_json_are_shown(host: Host, calls: Counter[str]) -> None:
+async def test_lists_and_what_is_no_json_are_shown(host, calls):
     async def days(n: list[dict[str, int]]) -> dict[str, Any]:
         return {"days": [{"high": 20, "token": "secret"}], "place": {"name": "Oslo"}, "name": "x"}
 
@@ -253,7 +249,7 @@ STATES = {"done": 4, "failed": 1, "denied": 0, "invalid": 1, "unknown": 3, "wait
 
 
 @pytest.mark.parametrize("journal", [False, True], ids=["memory", "journal"])
-async def test_an_interrupted_map_counts_all_rows(host: Host, board: Board, tmp_path: Path, journal: bool) -> None:
+async def test_an_interrupted_map_counts_all_rows(host, board, tmp_path, journal):
     rows = [*({"n": n} for n in range(10)), {"n": "x"}]
     run = await interrupted(host, rows, journal=str(tmp_path / "answers.sqlite") if journal else None)
     assert {state: run.stats[state] for state in STATES} == STATES
@@ -265,7 +261,7 @@ async def test_an_interrupted_map_counts_all_rows(host: Host, board: Board, tmp_
     assert run.failed["state"].value_counts().to_dict() == {"unknown": 3, "waiting": 2, "failed": 1, "invalid": 1}
 
 
-async def test_unknown_and_unread_rows_are_named_with_the_way_on(host: Host, board: Board) -> None:
+async def test_unknown_and_unread_rows_are_named_with_the_way_on(host, board):
     run = await interrupted(host, [{"n": n} for n in (5, 6, 7)])
     whole = f"{REPEAT} or `await out.retry(repeat_unknown=True)` repeats the 3 calls that may have run"
     assert f"3 unknown · {REPEAT} repeats unknown rows · " in line_of(board)
@@ -281,7 +277,7 @@ async def test_unknown_and_unread_rows_are_named_with_the_way_on(host: Host, boa
 
 
 @pytest.mark.parametrize("kind", ["frame", "list", "generator"])
-async def test_an_expression_that_never_works_sends_nothing(host: Host, calls: Counter[str], kind: str) -> None:
+async def test_an_expression_that_never_works_sends_nothing(host, calls, kind):
     frame = pd.DataFrame({"city": ["Oslo"] * 200, "days": 1})
     rows: Any = frame if kind == "frame" else frame.to_dict("records")
     with pytest.raises(ArgumentsError) as raised:
@@ -294,7 +290,7 @@ async def test_an_expression_that_never_works_sends_nothing(host: Host, calls: C
     assert not calls
 
 
-async def test_rows_without_end_that_never_fit_end_a_map(host: Host, calls: Counter[str], board: Board) -> None:
+async def test_rows_without_end_that_never_fit_end_a_map(host, calls, board):
     rows = ({"city": "Oslo", "days": n} for n in itertools.count())
     with pytest.raises(ArgumentsError, match="No row fits s:days"):
         await host.map("s:days", rows, n=lambda row: row.dayz)
@@ -303,7 +299,7 @@ async def test_rows_without_end_that_never_fit_end_a_map(host: Host, calls: Coun
     assert not calls
 
 
-async def test_rows_without_calls_do_not_block_the_loop(host: Host, calls: Counter[str]) -> None:
+async def test_rows_without_calls_do_not_block_the_loop(host, calls):
     ticks = 0
 
     async def tick() -> None:
@@ -319,7 +315,7 @@ async def test_rows_without_calls_do_not_block_the_loop(host: Host, calls: Count
     assert ticks > 20  # the loop turns at least once for the rows of all workers together
 
 
-async def test_the_time_of_the_last_answers_counts_for_the_rate(host: Host) -> None:
+async def test_the_time_of_the_last_answers_counts_for_the_rate(host):
     came, all_came = list[int](), asyncio.Event()
 
     async def work(n: int) -> int:
@@ -334,7 +330,7 @@ async def test_the_time_of_the_last_answers_counts_for_the_rate(host: Host) -> N
     assert stats["rate"] * stats["seconds"] == pytest.approx(40, rel=0.05)
 
 
-async def test_the_rate_shown_is_not_above_that_asked_for(host: Host, calls: Counter[str]) -> None:
+async def test_the_rate_shown_is_not_above_that_asked_for(host, calls):
     lines: list[str] = []
 
     def reporter(report: Report) -> Callable[[], None]:
@@ -349,7 +345,7 @@ async def test_the_rate_shown_is_not_above_that_asked_for(host: Host, calls: Cou
     assert not [line for line in lines if re.search(r"[\d.]/s", line.replace("calls/s", ""))]
 
 
-async def test_the_rate_of_a_pipeline_is_that_of_a_server(host: Host, calls: Counter[str]) -> None:
+async def test_the_rate_of_a_pipeline_is_that_of_a_server(host, calls):
     async def twice(a: int) -> int:
         return 2 * a
 
@@ -361,7 +357,7 @@ async def test_the_rate_of_a_pipeline_is_that_of_a_server(host: Host, calls: Cou
 
 
 @pytest.mark.parametrize("first", [1_234_567, 2**53 + 1, 2**64], ids=["usual", "beyond floats", "beyond 64 bits"])
-async def test_integers_stay_whole_beside_a_failed_row(host: Host, first: int) -> None:
+async def test_integers_stay_whole_beside_a_failed_row(host, first):
     def identify(n: int) -> dict[str, int]:
         if n == 3:
             raise ValueError("bad station")

@@ -15,7 +15,6 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic import Host
 
 SECOND = "second = os.path.exists('first')\nos.path.exists('first') or os.mkdir('first')\n"
 """Tells the processes of two sessions apart."""
@@ -36,7 +35,7 @@ def rows(count: int) -> list[dict[str, int]]:
     return [{"n": n} for n in range(count)]
 
 
-async def test_lost_server_stops_map_and_keeps_answers(host: Host, tmp_path: Path) -> None:
+async def test_lost_server_stops_map_and_keeps_answers(host, tmp_path):
     work = "    if n == 7:\n        os._exit(3)\n    return n\n"
     await host.connect(command(tmp_path, work), name="d", reconnect=False)
     run = await host.map("d:work", rows(50), concurrency=1)
@@ -46,7 +45,7 @@ async def test_lost_server_stops_map_and_keeps_answers(host: Host, tmp_path: Pat
     assert run.failed["state"].tolist() == ["unknown", *["waiting"] * 42]
 
 
-async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path) -> None:
+async def test_an_extra_session_that_ends_is_left_out(host, tmp_path):
     work = (
         "    if second:\n        os.mkdir('ended')\n        os._exit(3)\n"
         "    wait('second')\n    os.path.exists('ended') or time.sleep(0.02)\n    return os.getpid()\n"
@@ -57,7 +56,7 @@ async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path
     assert len({item.result.data for item in run.items if item.result}) == 1
 
 
-async def test_the_first_rows_do_not_wait_for_extra_sessions(host: Host, tmp_path: Path) -> None:
+async def test_the_first_rows_do_not_wait_for_extra_sessions(host, tmp_path):
     start = f"{SECOND}second and wait('called')\nsecond and os.mkdir('second')\n"
     work = "    n or os.mkdir('called')\n    n and wait('second')\n    time.sleep(0.02)\n    return second\n"
     await host.connect(command(tmp_path, work, start), name="f")
@@ -69,7 +68,7 @@ async def test_the_first_rows_do_not_wait_for_extra_sessions(host: Host, tmp_pat
     assert took[True] > 0
 
 
-async def test_unopened_extra_session_is_noted_and_left_out(host: Host, tmp_path: Path) -> None:
+async def test_unopened_extra_session_is_noted_and_left_out(host, tmp_path):
     await host.connect(command(tmp_path, "    wait('noted')\n", f"{SECOND}second and os._exit(3)\n"), name="f")
     run = await prepared(host, "f:work", rows(10), "n", sessions=2, concurrency=2)
     task = asyncio.create_task(run.run())
@@ -81,7 +80,7 @@ async def test_unopened_extra_session_is_noted_and_left_out(host: Host, tmp_path
     assert run.stats["done"] == 10
 
 
-async def test_a_map_that_ends_first_leaves_extra_sessions(host: Host, tmp_path: Path) -> None:
+async def test_a_map_that_ends_first_leaves_extra_sessions(host, tmp_path):
     await host.connect(command(tmp_path, "    return n\n", f"{SECOND}second and wait('never')\n"), name="f")
     run = await host.map("f:work", rows(10), sessions=2, concurrency=4)
     assert run.stats["done"] == 10
@@ -89,7 +88,7 @@ async def test_a_map_that_ends_first_leaves_extra_sessions(host: Host, tmp_path:
     assert len(children(str(tmp_path))) == 1
 
 
-async def test_a_faster_session_gets_more_rows(host: Host, tmp_path: Path) -> None:
+async def test_a_faster_session_gets_more_rows(host, tmp_path):
     """The first session answers once the second one has answered 150 rows: half of them each would never come."""
     work = (
         "    global answered\n    answered += 1\n    if second and answered == 150:\n        os.mkdir('enough')\n"

@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", KINDS)
-def test_errors_that_differ_in_values_are_one_kind(case: str) -> None:
+def test_errors_that_differ_in_values_are_one_kind(case):
     errors, lines = KINDS[case]
     tally = Tally(len(errors))
     for error in errors:
@@ -30,7 +30,7 @@ def test_errors_that_differ_in_values_are_one_kind(case: str) -> None:
     assert tally.lines(5) == []
 
 
-def test_the_kinds_of_errors_are_bounded() -> None:
+def test_the_kinds_of_errors_are_bounded():
     tally = Tally(None)
     for letters in itertools.product("abcdefgh", repeat=4):
         tally.add("failed", "".join(letters))
@@ -50,7 +50,7 @@ RATES: dict[str, tuple[dict[str, int], float, float, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", RATES)
-def test_the_rate_is_that_of_the_time_shown(case: str) -> None:
+def test_the_rate_is_that_of_the_time_shown(case):
     sent, most, rate, text = RATES[case]
     tally = Tally(None, most)
     for server, calls in sent.items():

@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -25,10 +25,6 @@ from tests.documentation import PAGES, ROOT, Block, Line, blocks, check_line, li
 from tests.support.bundled import load as bundled
 from tests.support.changing_server import Changing
 from tests.support.skills_server import SkillServer, entry_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
 
 AWAY = "nobody is there in a test"
 ONLY_READ = "read by the parser only"
@@ -109,7 +105,7 @@ async def _announcing(changing: Changing) -> None:
 
 
 @pytest.fixture
-async def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+async def run(monkeypatch, tmp_path):
     """Run a cell in a shell of its own, beside the bundled servers."""
     (tmp_path / "servers").symlink_to(ROOT / "notebooks" / "servers")  # a page begins there, README one folder above
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
@@ -146,26 +142,26 @@ async def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("page", [page for page, programs in PROGRAMS.items() if programs])
-async def test_the_programs_of_a_page_run_one_after_the_other(run: Callable[..., Awaitable[None]], page: str) -> None:
+async def test_the_programs_of_a_page_run_one_after_the_other(run, page):
     for block in PROGRAMS[page]:
         text = cell(block)
         if text.strip():
             await run(text, page)
 
 
-def test_there_are_programs_and_lines_to_look_at() -> None:
+def test_there_are_programs_and_lines_to_look_at():
     assert sum(map(len, PROGRAMS.values())) >= 25
     assert sum(1 for page in PAGES for _ in lines(page)) >= 200
 
 
 @pytest.mark.parametrize("page", LEFT_OUT)
-def test_what_is_left_out_is_still_there(page: str) -> None:
+def test_what_is_left_out_is_still_there(page):
     programs = "\n".join(block.text for block in PROGRAMS[page])
     assert [part for part in LEFT_OUT[page] if part not in programs] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_mcp_lines_of_a_page_fit_their_subcommands(page: str) -> None:
+def test_mcp_lines_of_a_page_fit_their_subcommands(page):
     wrong = []
     for line in lines(page):
         try:
@@ -185,13 +181,13 @@ def test_mcp_lines_of_a_page_fit_their_subcommands(page: str) -> None:
         "%%mcp_agent --modle offline",
     ],
 )
-def test_a_line_that_nobody_could_type_is_found(text: str) -> None:
+def test_a_line_that_nobody_could_type_is_found(text):
     with pytest.raises(CommandError):
         check_line(Line("here", 1, text, typed=True))
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_declarations_and_shell_lines_of_a_page_are_true(page: str, tmp_path: Path) -> None:
+def test_declarations_and_shell_lines_of_a_page_are_true(page, tmp_path):
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "nightly.pem").write_bytes(_private_key())
     for block in blocks(page):
@@ -240,18 +236,18 @@ def _check_shell(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["make nothing", "make fuzz HOURS=1", "pip install 'mcp-magic[wings]'", "python -m mcp_magic.nothing", "ls"]
 )
-def test_a_shell_line_that_is_wrong_is_found(line: str) -> None:
+def test_a_shell_line_that_is_wrong_is_found(line):
     with pytest.raises(AssertionError):
         _check_shell(line)
 
 
-def test_extras_in_the_text_exist() -> None:
+def test_extras_in_the_text_exist():
     for page, path in PAGES.items():
         for extra in re.findall(r"mcp-magic\[([\w,]+)\]", path.read_text("utf-8")):
             assert set(extra.split(",")) <= set(PROJECT["optional-dependencies"]), f"{page}: mcp-magic[{extra}]"
 
 
-def test_make_targets_in_the_text_exist() -> None:
+def test_make_targets_in_the_text_exist():
     for page, path in PAGES.items():
         for target in re.findall(r"`make ([a-z-]+)`", path.read_text("utf-8")):
             assert target in TARGETS, f"{page}: make {target}"
@@ -267,7 +263,7 @@ UNPLAIN = re.compile(
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_page_has_no_unplain_phrase(name: str) -> None:
+def test_a_page_has_no_unplain_phrase(name):
     text = TEXTS[name].read_text("utf-8")
     if name.endswith(".ipynb"):
         text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])

@@ -115,14 +115,14 @@ def ours(name: str, path: Path, *, everywhere: bool) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
-def test_module_imports_only_own_or_earlier_layers(name: str) -> None:
+def test_module_imports_only_own_or_earlier_layers(name):
     assert layer(name) in LAYERS, f"{name} is in no layer; a new layer gets its place in LAYERS"
     rank = LAYERS.index(layer(name))
     for found in ours(name, modules()[name], everywhere=True) - {"mcp_magic"}:
         assert LAYERS.index(layer(found)) <= rank, f"{name} imports {found}"
 
 
-def test_no_import_runs_in_a_circle() -> None:
+def test_no_import_runs_in_a_circle():
     known = modules()
     graph = {name: ours(name, path, everywhere=False) - {"mcp_magic"} for name, path in known.items()}
     packages = {name for name, path in known.items() if path.name == "__init__.py"}
@@ -135,7 +135,7 @@ def test_no_import_runs_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("ipython", "__init__")))
-def test_only_the_ipython_room_touches_the_shell(name: str) -> None:
+def test_only_the_ipython_room_touches_the_shell(name):
     found = imported(name, modules()[name], everywhere=True)
     assert not [f for f in found if f.split(".")[0] == "IPython"]
     assert "print(" not in "".join(
@@ -143,7 +143,7 @@ def test_only_the_ipython_room_touches_the_shell(name: str) -> None:
     ), "nothing below the magics prints"
 
 
-def test_public_imports_load_nothing_heavy() -> None:
+def test_public_imports_load_nothing_heavy():
     code = (
         "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic._host\n"
         f"for name in set(mcp_magic.__all__) - {LANGCHAINS!r}: getattr(mcp_magic, name)\n"
@@ -153,7 +153,7 @@ def test_public_imports_load_nothing_heavy() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-def test_loading_the_extension_imports_nothing_heavy() -> None:
+def test_loading_the_extension_imports_nothing_heavy():
     heavy = [name for name in HEAVY if name not in ("IPython", "jsonschema")]
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -166,14 +166,14 @@ def test_loading_the_extension_imports_nothing_heavy() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-def test_the_rooms_whose_work_interrupt_may_end_exist() -> None:
+def test_the_rooms_whose_work_interrupt_may_end_exist():
     named = [name for name in (*BUSY_ROOMS, *DRAWING_ROOMS) if name.startswith("mcp_magic")]
     assert len(named) > 20
     assert set(named) <= modules().keys()
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
-def test_no_import_changes_what_another_module_has(name: str) -> None:
+def test_no_import_changes_what_another_module_has(name):
     tree = ast.parse(modules()[name].read_text())
     theirs = {
         alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names

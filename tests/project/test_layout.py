@@ -73,31 +73,31 @@ def covers(test: str, module: str) -> bool:
     return f"{test}_".startswith(f"{file_for(module)}_")
 
 
-def test_files() -> list[str]:
+def files_of_packages():
     """Return the test files that belong to packages, such as "session/test_reader"."""
     files = (path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("test_*.py"))
     return sorted(str(file) for file in files if file.parts[0] not in DOORS)
 
 
-def test_every_module_has_its_test_file() -> None:
-    files = test_files()
+def test_every_module_has_its_test_file():
+    files = files_of_packages()
     without = [name for name in module_names() if not any(covers(file, name) for file in files)]
     assert sorted(TESTED_ELSEWHERE) == without
     assert [file for file in TESTED_ELSEWHERE.values() if not (TESTS.parent / file).exists()] == []
 
 
-def test_every_test_file_has_its_module() -> None:
+def test_every_test_file_has_its_module():
     modules = module_names()
-    assert [file for file in test_files() if not any(covers(file, name) for name in modules)] == []
+    assert [file for file in files_of_packages() if not any(covers(file, name) for name in modules)] == []
 
 
-def test_folders_of_tests_are_packages_doors_or_support() -> None:
+def test_folders_of_tests_are_packages_doors_or_support():
     packages = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*/*.py")}
     folders = {path.name for path in TESTS.iterdir() if path.is_dir() and list(path.rglob("*.py"))}
     assert folders - packages - set(DOORS) == {"support"}
 
 
-def test_no_test_module_is_imported_by_another() -> None:
+def test_no_test_module_is_imported_by_another():
     imported = []
     for path in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -111,7 +111,7 @@ def test_no_test_module_is_imported_by_another() -> None:
     assert imported == []
 
 
-def test_every_case_has_a_short_id(request: pytest.FixtureRequest) -> None:
+def test_every_case_has_a_short_id(request):
     numbered, long = [], []
     for item in request.session.items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):

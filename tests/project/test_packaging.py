@@ -34,11 +34,11 @@ def built(target: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     return built("wheel", tmp_path_factory.mktemp("wheel"))
 
 
-def test_the_sdist_has_what_its_tests_look_for(tmp_path: Path) -> None:
+def test_the_sdist_has_what_its_tests_look_for(tmp_path):
     with tarfile.open(built("sdist", tmp_path)) as archive:
         has = {name.split("/")[1] for name in archive.getnames()}
     tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py"))
@@ -47,7 +47,7 @@ def test_the_sdist_has_what_its_tests_look_for(tmp_path: Path) -> None:
     assert {name for name in wanted if (ROOT / name).exists()} | {"CONTRIBUTING.md", "mkdocs.yml"} <= has
 
 
-def test_wheel_has_only_the_package_and_type_marker(wheel: Path) -> None:
+def test_wheel_has_only_the_package_and_type_marker(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "mcp_magic/py.typed" in names
@@ -56,7 +56,7 @@ def test_wheel_has_only_the_package_and_type_marker(wheel: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(wheel, tmp_path_factory):
     """The Python of an environment with the wheel; what the wheel depends on is taken from this one, not downloaded."""
     folder = tmp_path_factory.mktemp("fresh")
     venv.create(folder, with_pip=False)
@@ -69,7 +69,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_the_wheel_installs_and_loads(python: Path, tmp_path: Path) -> None:
+def test_the_wheel_installs_and_loads(python, tmp_path):
     code = "import mcp_magic, mcp_magic.errors; print(mcp_magic.__version__, mcp_magic.__file__)"
     ran = subprocess.run([python, "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     version, file = ran.stdout.split()
@@ -77,7 +77,7 @@ def test_the_wheel_installs_and_loads(python: Path, tmp_path: Path) -> None:
     assert str(python.parents[1]) in file
 
 
-def test_extras_and_bounds_are_declared() -> None:
+def test_extras_and_bounds_are_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {"lab", "ws", "dev"} <= set(project["optional-dependencies"])
     for requirement in project["dependencies"]:
@@ -94,7 +94,7 @@ PARTS = {
 """What needs no line of its own, and who brings it."""
 
 
-def test_what_is_imported_is_declared() -> None:
+def test_what_is_imported_is_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = [*project["dependencies"], *(line for extra in EXTRAS for line in project["optional-dependencies"][extra])]
     declared = {re.split(r"[\[<>=;]", line)[0].strip() for line in lines}
@@ -124,7 +124,7 @@ NPX = "npx -y @modelcontextprotocol/server-everything"
 
 
 @pytest.fixture(scope="module")
-def typed(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def typed(python, tmp_path_factory):
     """What IPython prints after each of the README's lines, typed by somebody whose home is empty."""
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("folder")
     shutil.copytree(ROOT / "notebooks" / "servers", folder / "notebooks" / "servers")
@@ -163,7 +163,7 @@ def readme_lines() -> list[str]:
 
 @pytest.mark.slow
 @needs_node
-def test_the_lines_of_the_readme_work_one_after_the_other(typed: dict[str, str]) -> None:
+def test_the_lines_of_the_readme_work_one_after_the_other(typed):
     load, connect, call, connect_other, call_other = readme_lines()
 
     assert "Error" not in typed[load]
@@ -176,7 +176,7 @@ def test_the_lines_of_the_readme_work_one_after_the_other(typed: dict[str, str])
 
 @pytest.mark.slow
 @needs_node
-def test_wheel_runs_and_leaves_home_untouched(typed: dict[str, str]) -> None:
+def test_wheel_runs_and_leaves_home_untouched(typed):
     assert "site-packages" in typed["where"]
     assert str(ROOT) not in typed["where"]
     assert typed["left"] == "['.ipython']"

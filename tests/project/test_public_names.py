@@ -28,13 +28,13 @@ def classes(kind: object) -> set[type]:
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_each_error_can_be_imported_from_the_package(name: str) -> None:
+def test_each_error_can_be_imported_from_the_package(name):
     assert name in mcp_magic.__all__
     assert getattr(mcp_magic, name) is getattr(errors, name)
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_classes_of_a_hook_are_public(name: str) -> None:
+def test_classes_of_a_hook_are_public(name):
     hook = getattr(mcp_magic, name)
     assert typing.get_origin(hook) is collections.abc.Callable
     assert len(classes(hook)) == HOOKS[name]
@@ -42,7 +42,7 @@ def test_classes_of_a_hook_are_public(name: str) -> None:
         assert getattr(mcp_magic, kind.__name__) is kind
 
 
-def test_hooks_are_set_on_the_host_with_nothing_but_public_names() -> None:
+def test_hooks_are_set_on_the_host_with_nothing_but_public_names():
     from mcp_magic import Answer, Approver, Decision, Elicitation, Host, Request, Sampled, Sampler, SamplingRequest
 
     async def approver(request: Request) -> Decision:
@@ -62,14 +62,14 @@ def test_hooks_are_set_on_the_host_with_nothing_but_public_names() -> None:
     assert mcp_magic.Reconnection is type(host.reconnection)
 
 
-def test_classes_of_a_reviewer_are_public() -> None:
+def test_classes_of_a_reviewer_are_public():
     assert mcp_magic.Reviewer is Reviewer
     names = {word for method in (Reviewer.request, Reviewer.reply) for word in method.__annotations__.values()}
     assert names == {"SamplingRequest", "Expected", "Sampled", "Review"}
     assert names <= set(mcp_magic.__all__)
 
 
-def test_importing_the_package_imports_none_of_its_modules() -> None:
+def test_importing_the_package_imports_none_of_its_modules():
     code = "import sys, mcp_magic; print([name for name in sys.modules if name.startswith('mcp_magic.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-def test_subcommand_pages_have_arguments_and_examples() -> None:
+def test_subcommand_pages_have_arguments_and_examples():
     pages = commands.pages(ROOT)
     for name, command in COMMANDS.items():
         page = pages[f"commands/{name}.md"]
@@ -36,11 +36,11 @@ def test_subcommand_pages_have_arguments_and_examples() -> None:
     assert sorted(commands.names()) == sorted(pages)
 
 
-def test_help_is_no_markup_on_a_page() -> None:
+def test_help_is_no_markup_on_a_page():
     assert commands.plain("a*b <i> `*x*` [y] c_d") == r"a\*b \<i\> `*x*` \[y\] c\_d"
 
 
-def test_settings_page_has_defaults_and_choices() -> None:
+def test_settings_page_has_defaults_and_choices():
     page = settings.pages(ROOT)["settings.md"]
     for name in Settings.class_own_traits(config=True):
         assert f"| `{name}` |" in page
@@ -48,21 +48,21 @@ def test_settings_page_has_defaults_and_choices() -> None:
     assert "`ask`, `plan`, `auto`, `readonly`, `deny`" in page
 
 
-def test_each_error_is_on_its_page() -> None:
+def test_each_error_is_on_its_page():
     page = errors.pages(ROOT)["errors.md"]
     for name in raised.__all__:
         if isinstance(getattr(raised, name), type):
             assert f"::: mcp_magic.errors.{name}\n" in page
 
 
-def test_each_public_name_is_in_the_reference() -> None:
+def test_each_public_name_is_in_the_reference():
     assert api.public_names_left() == set()
     entries = [line for page in api.pages(ROOT).values() for line in page.splitlines() if line.startswith("::: ")]
     assert "::: mcp_magic._host.Host" in entries, "mkdocstrings reads the source, which has no lazy names"
     assert len(entries) == len(set(entries))
 
 
-def test_links_between_files_become_links_between_pages() -> None:
+def test_links_between_files_become_links_between_pages():
     assert links.rewritten("[a](docs/agent.md#models)", "index.md") == "[a](agent.md#models)"
     assert links.rewritten("[a](../notebooks/agent.ipynb)", "agent.md") == "[a](tutorials/agent.md)"
     assert links.rewritten("[a](../docs/agent.md)", "tutorials/data.md") == "[a](../agent.md)"
@@ -71,7 +71,7 @@ def test_links_between_files_become_links_between_pages() -> None:
     assert links.rewritten("[a](../mcp_magic/errors.py)", "agent.md").startswith("[a](..")
 
 
-def test_tutorial_page_has_its_saved_outputs() -> None:
+def test_tutorial_page_has_its_saved_outputs():
     pages = notebooks.pages(ROOT)
     assert next(iter(pages)) == "tutorials/quickstart.md"
     text, outputs = pages["tutorials/quickstart.md"]
@@ -151,7 +151,7 @@ def broken(name: str, pages: Mapping[str, str], others: set[str]) -> list[str]:
 REFERENCE = re.compile(r"\[[^\[\]]+\]\[[^\[\]]*\]")
 
 
-def test_links_of_all_pages_lead_somewhere() -> None:
+def test_links_of_all_pages_lead_somewhere():
     problems = {name: broken(name, site(), assets()) for name in site()}
     assert len(problems) > 50
     assert {name: lines for name, lines in problems.items() if lines} == {}
@@ -173,7 +173,7 @@ def test_links_of_all_pages_lead_somewhere() -> None:
         ("[Host][mcp_magic.Hots]", "could not find cross-reference target [Host][mcp_magic.Hots]"),
     ],
 )
-def test_link_that_leads_nowhere_is_reported(text: str, problem: str) -> None:
+def test_link_that_leads_nowhere_is_reported(text, problem):
     problems = broken("page.md", site() | {"page.md": links.rewritten(text, "page.md")}, assets())
     assert problem in "".join(problems)
     assert len(problems) == bool(problem)

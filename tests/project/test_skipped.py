@@ -31,7 +31,7 @@ def run(module: str, *arguments: str, bare: Path) -> str:
     return ran.stdout + ran.stderr
 
 
-def test_last_line_lists_skips_and_how_to_run_them(tmp_path: Path) -> None:
+def test_last_line_lists_skips_and_how_to_run_them(tmp_path):
     lean = ("-p", "no:nbval", "-p", "no:langsmith_plugin", "-p", "no:cacheprovider", "-q")
     files = ("tests/pyodide", "tests/session/test_transports.py")
     said = run("pytest", *lean, *files, "-k", "pyodide or node", bare=tmp_path)
@@ -44,11 +44,11 @@ def test_last_line_lists_skips_and_how_to_run_them(tmp_path: Path) -> None:
     assert not (tmp_path / "skipped").exists()
 
 
-def test_a_run_that_skips_nothing_says_so_in_a_short_line() -> None:
+def test_a_run_that_skips_nothing_says_so_in_a_short_line():
     assert summary([]) == "nothing was skipped"
 
 
-def test_the_environments_are_made_without_node_too(tmp_path: Path) -> None:
+def test_the_environments_are_made_without_node_too(tmp_path):
     said = run("tests.environments", bare=tmp_path)
     assert "npm is not installed: the servers that run on Node are left out" in said
     assert "mcp-server-time" in said.splitlines()[-1]
@@ -73,7 +73,7 @@ def system(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
+def test_what_may_not_be_installed_is_named(tmp_path):
     """A shell without any program, root or not: there is no apt-get."""
     program(tmp_path, "id", "echo 1000")
     ran = system(tmp_path)
@@ -81,7 +81,7 @@ def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
     assert ran.stdout.startswith("not installed: chromium firefox-esr git openssl nodejs npm (make system installs it")
 
 
-def test_a_package_that_apt_lacks_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_package_that_apt_lacks_does_not_stop_the_others(tmp_path):
     """Ubuntu has no firefox-esr."""
     program(tmp_path, "id", "echo 0")
     program(tmp_path, "google-chrome", "")

@@ -42,7 +42,7 @@ follow_imports = silent
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def checked(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+async def checked(tmp_path_factory):
     """What mypy says of a program and of the stubs of all bundled servers, a line each."""
     folder: Path = tmp_path_factory.mktemp("typed")
     modules = {"program": PROGRAM, "shadows": stubs("shadows", SHADOWS)}
@@ -60,9 +60,9 @@ async def checked(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_type_checkers_know_every_public_name_and_no_other(checked: list[str]) -> None:
+def test_type_checkers_know_every_public_name_and_no_other(checked):
     assert [line for line in checked if "program.py" in line] == []
 
 
-def test_stubs_are_modules_that_type_check(checked: list[str]) -> None:
+def test_stubs_are_modules_that_type_check(checked):
     assert [line for line in checked if ": error: " in line and "program.py" not in line] == []

@@ -105,36 +105,36 @@ def assert_joined_well(messages: Iterator[object]) -> None:
 
 
 @pytest.mark.parametrize("status", [*STATUSES, 418, 500, 599])
-async def test_what_http_answered(status: int) -> None:
+async def test_what_http_answered(status):
     assert_joined_well(answered(status))
 
 
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("code", [*CODES, -32050, 7])
-def test_what_a_server_answered(code: int, said: str) -> None:
+def test_what_a_server_answered(code, said):
     assert_joined_well(coded(code, said))
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_what_went_wrong_on_the_way(said: str) -> None:
+async def test_what_went_wrong_on_the_way(said):
     assert_joined_well(failed(said))
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_why_something_was_denied(said: str) -> None:
+def test_why_something_was_denied(said):
     assert_joined_well(denied(said))
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_why_a_log_in_failed(said: str) -> None:
+def test_why_a_log_in_failed(said):
     assert_joined_well(not_logged_in(said))
 
 
-def test_the_words_that_end_without_a_full_stop_do() -> None:
+def test_the_words_that_end_without_a_full_stop_do():
     assert [fault.help for fault in (*CODES.values(), *STATUSES.values()) if fault.help.endswith(".")] == []
 
 
-def test_no_text_in_the_package_has_two_ends() -> None:
+def test_no_text_in_the_package_has_two_ends():
     texts = [
         (path.name, node.value)
         for path in Path(mcp_magic.__file__).parent.rglob("*.py")
@@ -145,7 +145,7 @@ def test_no_text_in_the_package_has_two_ends() -> None:
     assert [text for text in texts if re.search(r"\w[?!]\.(\s|$)|\w\.\.(\s|$)", text[1])] == []
 
 
-def test_names_of_tests_are_short() -> None:
+def test_names_of_tests_are_short():
     names = [
         f"{path.relative_to(TESTS)}: {node.name}"
         for path in sorted(TESTS.rglob("*.py"))

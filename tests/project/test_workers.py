@@ -62,7 +62,7 @@ def run_pytest(folder: Path, *options: str) -> str:
     return ran.stdout + ran.stderr
 
 
-def test_workers_report_what_one_process_reports(tmp_path: Path) -> None:
+def test_workers_report_what_one_process_reports(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / f"test_{name}.py").write_text(TESTS)
     text = run_pytest(tmp_path, "--workers", "2")
@@ -72,7 +72,7 @@ def test_workers_report_what_one_process_reports(tmp_path: Path) -> None:
     assert "test_comes_after_one_that_dies" in text
 
 
-def test_timed_tests_come_last(tmp_path: Path) -> None:
+def test_timed_tests_come_last(tmp_path):
     code = "import pathlib, pytest\nLOG = pathlib.Path(__file__).with_name('log')\n"
     code += "def note(text):\n    with LOG.open('a') as file: file.write(text)\n"
     code += "@pytest.mark.timed\ndef test_timed(): note('T')\ndef test_other(): note('o')\n"
@@ -83,7 +83,7 @@ def test_timed_tests_come_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.executable == PYTHON, reason="runs where scripts are forked: `make test`")
-def test_forked_script_is_like_one_that_python_runs(tmp_path: Path) -> None:
+def test_forked_script_is_like_one_that_python_runs(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import os, sys\nprint(sys.argv[1:], sys.path[0], __name__, os.getcwd(), os.environ['ONE'])\n"

@@ -52,7 +52,7 @@ items[].price         object          no
 items[].price.amount  number          yes       (at least 0)"""
 
 
-def test_a_card_shows_fields_in_a_terminal_and_on_a_page() -> None:
+def test_a_card_shows_fields_in_a_terminal_and_on_a_page():
     assert bundle(FORECAST)["text/plain"] == SHOWN
     page = bundle(FORECAST)["text/html"]
     assert "<b>weather:forecast</b> Forecast" in page
@@ -65,7 +65,7 @@ def test_a_card_shows_fields_in_a_terminal_and_on_a_page() -> None:
     assert display.listing_rows == 200
 
 
-def test_a_card_of_a_huge_tool_stays_small() -> None:
+def test_a_card_of_a_huge_tool_stays_small():
     field = {"description": "&" * 5000, "default": ["&" * 5000]}
     fields = of("0", **{f"{i}": field for i in range(5000)})
     tool = Tool(name="x" * 100_000, description="&" * 1_000_000, input_schema=fields, output_schema=fields)
@@ -92,7 +92,7 @@ READS, CHANGES = {"read_only_hint": True}, {"read_only_hint": False}
         ({"idempotent_hint": True}, ["= idempotent"]),
     ],
 )
-def test_only_hints_that_the_server_gives_are_shown(hints: dict[str, Any] | None, expected: list[str]) -> None:
+def test_only_hints_that_the_server_gives_are_shown(hints, expected):
     assert [badge.text for badge in tool_badges(hinted(hints))] == expected
 
 
@@ -103,12 +103,12 @@ def test_only_hints_that_the_server_gives_are_shown(hints: dict[str, Any] | None
         *(({"resourceUri": "ui://chart"}, False), ("app", False)),
     ],
 )
-def test_a_tool_that_is_for_apps_only_says_so(ui: Any, is_for_apps: bool) -> None:
+def test_a_tool_that_is_for_apps_only_says_so(ui, is_for_apps):
     badges = [badge.text for badge in tool_badges(hinted(None, _meta={"ui": ui}))]
     assert badges == [*["app only"] * is_for_apps, "no hints"]
 
 
-def test_a_badge_says_who_says_so_and_is_text_and_markup() -> None:
+def test_a_badge_says_who_says_so_and_is_text_and_markup():
     [badge] = tool_badges(hinted(READS))
     assert badge.explanation == "the server says, without proof, that it changes nothing"
     assert tool_badges(hinted(READS), trusted=True)[0].explanation.startswith("the server, which you trust, says")

@@ -47,7 +47,7 @@ from tests.support.markup import EVIL, SAFE_ATTRIBUTES, SAFE_TAGS, Markup
 from tests.support.showcase import b64, bundle, text_result
 
 
-def test_a_new_block_type_needs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_block_type_needs_one_row(monkeypatch):
     assert {block.model_fields["type"].default for block in get_args(mcp_types.ContentBlock)} == set(CONTENT)
     monkeypatch.setitem(CONTENT, "poem", CONTENT["text"])
 
@@ -63,12 +63,12 @@ def test_a_new_block_type_needs_one_row(monkeypatch: pytest.MonkeyPatch) -> None
     assert message_block(unknown)["type"] == "text"
 
 
-def test_the_line_that_reads_a_resource_is_quoted() -> None:
+def test_the_line_that_reads_a_resource_is_quoted():
     assert read_line("a:b'; rm -rf /", "my server") == """%mcp read 'a:b'"'"'; rm -rf /' --server 'my server'"""
     assert "\n" not in read_line("a:\n!rm -rf /")
 
 
-def test_importing_the_results_imports_only_the_standard_library() -> None:
+def test_importing_the_results_imports_only_the_standard_library():
     program = (
         "import sys; import mcp_magic.results;"
         "names = ('mcp', 'mcp_types', 'pandas', 'IPython', 'langchain_core', 'pydantic');"
@@ -89,7 +89,7 @@ SVG_BLOCKS = {
 
 @pytest.mark.parametrize("boxed", [False, True])
 @pytest.mark.parametrize("kind", SVG_BLOCKS)
-def test_svg_is_an_image_that_runs_nothing(kind: str, boxed: bool) -> None:
+def test_svg_is_an_image_that_runs_nothing(kind, boxed):
     block = SVG_BLOCKS[kind]
     structured = {"result": block.text} if boxed and isinstance(block, TextContent) else None
     result = ToolResult(CallToolResult(content=[block], structured_content=structured))
@@ -101,14 +101,14 @@ def test_svg_is_an_image_that_runs_nothing(kind: str, boxed: bool) -> None:
         assert result.images[0].bytes.decode() == result.text == block.text
 
 
-def test_svg_is_recognised_without_its_type_and_alone_only() -> None:
+def test_svg_is_recognised_without_its_type_and_alone_only():
     contents = TextResourceContents(uri="a:b", text=SVG)
     assert ResourceResult(ReadResourceResult(contents=[contents])).images[0].mime_type == "image/svg+xml"
     for text in (f"Look: {SVG}", f'<!DOCTYPE svg [<!ENTITY a "b">]>{SVG}', "<svg>"):
         assert text_result(text).images == []
 
 
-def test_decoding_what_is_not_base64_says_whose_fault_it_is() -> None:
+def test_decoding_what_is_not_base64_says_whose_fault_it_is():
     with pytest.raises(InvalidResponseError, match=r"^the server sent image/png that is not base64$"):
         Media("no base64!", "image/png").bytes
 
@@ -148,7 +148,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_no_markup_and_no_control_of_a_server_is_shown(name: str) -> None:
+def test_no_markup_and_no_control_of_a_server_is_shown(name):
     shown = bundle(VALUES[name])
     page = Markup(shown["text/html"])
     assert page.tags <= SAFE_TAGS
@@ -159,7 +159,7 @@ def test_no_markup_and_no_control_of_a_server_is_shown(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ['x";}*{color:red}', "x\\", "x\n*{}", "</style><b>", "url(a:b)"])
-def test_the_name_of_a_column_is_no_style(name: str) -> None:
+def test_the_name_of_a_column_is_no_style(name):
     page = bundle(Listing([{"a": 1, name: 2}]))["text/html"]
     [style] = re.findall(r'class="mcp-rows [^"]*" style="([^"]*)"', page)
     assert re.fullmatch(r'--mcp-2:"(\w|[ -]|\\[0-9a-f]+ )+"', unescape(style))

@@ -63,7 +63,7 @@ UNREAD = [
 
 
 @pytest.mark.parametrize(("data", "mime"), UNREAD)
-def test_an_image_whose_size_is_not_read_is_a_line(data: bytes, mime: str) -> None:
+def test_an_image_whose_size_is_not_read_is_a_line(data, mime):
     shown = bundle(result(data, mime))
     assert f"[{mime}, " in shown["text/plain"]
     assert "data:" not in shown["text/html"]
@@ -71,7 +71,7 @@ def test_an_image_whose_size_is_not_read_is_a_line(data: bytes, mime: str) -> No
 
 
 @pytest.mark.parametrize(("data", "mime"), HUGE)
-def test_an_image_of_too_many_pixels_is_a_line(data: bytes, mime: str) -> None:
+def test_an_image_of_too_many_pixels_is_a_line(data, mime):
     for text in (base64.b64encode(data).decode(), "\n" + base64.b64encode(data).decode()):
         shown = bundle(result(text, mime))
         assert set(shown) == {"text/plain", "text/html"}
@@ -95,7 +95,7 @@ def test_an_image_of_too_many_pixels_is_a_line(data: bytes, mime: str) -> None:
         pytest.param(b"RIFF\xff\xff\xff\xffWEBPVP8 ", "image/webp", id="webp"),
     ],
 )
-def test_broken_image_is_never_markup(data: bytes, mime: str) -> None:
+def test_broken_image_is_never_markup(data, mime):
     began = time.thread_time()
     shown = bundle(result(data, mime))
     assert time.thread_time() - began < 1.0
@@ -106,7 +106,7 @@ def test_broken_image_is_never_markup(data: bytes, mime: str) -> None:
     assert len(json.dumps(content)) < 7_000_000
 
 
-def test_100_mb_of_base64_stay_within_bounds() -> None:
+def test_100_mb_of_base64_stay_within_bounds():
     program = (
         "import resource, time; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
         "from mcp_magic.errors import InvalidResponseError\n"

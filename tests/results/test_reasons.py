@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -22,9 +22,6 @@ from tests.support import SUPPORT
 from tests.support.asgi import answer, answering, serving
 from tests.support.odd_server import connected
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVER = str(SUPPORT / "refusing_server.py")
 
@@ -80,7 +77,7 @@ def command(error: dict[str, Any], *refused: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ERRORS)
-async def test_an_error_tells_its_line_and_keeps_the_whole(host: Host, name: str) -> None:
+async def test_an_error_tells_its_line_and_keeps_the_whole(host, name):
     error, line = ERRORS[name]
     connection = await host.connect(command(error), name="shop")
     with pytest.raises(errors.ProtocolError) as caught:
@@ -102,7 +99,7 @@ async def test_an_error_tells_its_line_and_keeps_the_whole(host: Host, name: str
 COMPLETION = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "a", "value": ""}}
 
 
-async def test_all_requests_tell_the_whole_reason(host: Host) -> None:
+async def test_all_requests_tell_the_whole_reason(host):
     connection = await host.connect(command(ERRORS["zod"][0]), name="shop")
     for request in (
         lambda: connection.prompt("greet"),
@@ -119,7 +116,7 @@ async def test_all_requests_tell_the_whole_reason(host: Host) -> None:
     assert '"received": "string"' in done.df["error"][0]
 
 
-async def test_a_refused_handshake_tells_the_whole_reason(host: Host) -> None:
+async def test_a_refused_handshake_tells_the_whole_reason(host):
     error = refusal(-32603, "\nError:\nthe licence has expired\nask sales", data={"since": "May"})
     with pytest.raises(errors.NotAnMCPServerError) as caught:
         await host.connect(command(error, "initialize"), name="shop")
@@ -128,7 +125,7 @@ async def test_a_refused_handshake_tells_the_whole_reason(host: Host) -> None:
     assert last_failure().error is caught.value
 
 
-async def test_a_secret_is_masked_in_the_whole_reason(host: Host) -> None:
+async def test_a_secret_is_masked_in_the_whole_reason(host):
     error = refusal(-32603, "refused:\nthe key hunter2-hunter2 is unknown", data={"k": "hunter2-hunter2"})
     connection = await host.connect(command(error), name="shop", env={"API_KEY": "hunter2-hunter2"})
     with pytest.raises(errors.ProtocolError) as caught:
@@ -137,7 +134,7 @@ async def test_a_secret_is_masked_in_the_whole_reason(host: Host) -> None:
     assert "the key *** is unknown" in caught.value.whole
 
 
-async def test_a_long_traceback_of_a_tool_ends_with_its_reason(host: Host) -> None:
+async def test_a_long_traceback_of_a_tool_ends_with_its_reason(host):
     frames = "".join(f'  File "a.py", line {n}, in f\n    f()\n' for n in range(9))
     text = f"Traceback (most recent call last):\n{frames}KeyError: 'a'"
     connection = await host.connect(command({"isError": text}), name="shop")
@@ -157,7 +154,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-async def test_a_reason_beside_the_texts_is_told(host: Host, name: str) -> None:
+async def test_a_reason_beside_the_texts_is_told(host, name):
     result, line = ELSEWHERE[name]
     tool = {"name": "good", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
     answers = {"tools/list": {"tools": [tool]}, "tools/call good": {**result, "isError": True}}
@@ -184,7 +181,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("kind", BODIES)
-async def test_the_body_of_an_http_error_is_told_if_it_tells(host: Host, kind: str) -> None:
+async def test_the_body_of_an_http_error_is_told_if_it_tells(host, kind):
     body, content_type, line = BODIES[kind]
     async with serving(answering(403, body, content_type)) as url:
         with pytest.raises(errors.HTTPStatusError) as caught:
@@ -196,7 +193,7 @@ async def test_the_body_of_an_http_error_is_told_if_it_tells(host: Host, kind: s
         assert "the server says" not in str(caught.value)
 
 
-async def test_a_body_of_a_refused_call_is_told(host: Host) -> None:
+async def test_a_body_of_a_refused_call_is_told(host):
     server = MCPServer("late", log_level="CRITICAL")
     server.tool()(price)
     inner = server.streamable_http_app()
@@ -219,7 +216,7 @@ async def test_a_body_of_a_refused_call_is_told(host: Host) -> None:
         await host.close()
 
 
-async def test_a_server_without_ping_is_at_fault_itself(host: Host) -> None:
+async def test_a_server_without_ping_is_at_fault_itself(host):
     report = await examine(host, command(refusal(-1, ""), "ping"))
     [problem] = [problem for problem in report.problems if problem.startswith("ping")]
     assert "(-32601, method not found; fault: the server)" in problem
@@ -247,7 +244,7 @@ ForeignPolicy.__module__ = "uvloop"
     [(None, "connect to its URL"), (ForeignPolicy, "uvloop has replaced asyncio's policy")],
     ids=["loop", "policy"],
 )
-def test_a_loop_that_starts_no_processes_is_named(policy: Any, advice: str) -> None:
+def test_a_loop_that_starts_no_processes_is_named(policy, advice):
     async def connect() -> None:
         host = Host()
         with pytest.raises(errors.CommandNotFoundError, match="starts no processes") as caught:
@@ -278,14 +275,14 @@ PATHS = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_command_that_is_a_path_does_not_blame_path(host: Host, path: str) -> None:
+async def test_a_command_that_is_a_path_does_not_blame_path(host, path):
     with pytest.raises(errors.CommandNotFoundError) as caught:
         await host.connect([path], name="shop")
     assert PATHS[path] in str(caught.value)
     assert ("PATH" in str(caught.value)) is (path == "no-such-program")
 
 
-async def test_a_script_without_its_interpreter_says_so(host: Host, tmp_path: Path) -> None:
+async def test_a_script_without_its_interpreter_says_so(host, tmp_path):
     script = tmp_path / "server"
     script.write_text("#!/no/such/python\n")
     script.chmod(0o755)
@@ -312,13 +309,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_the_line_that_tells_most(kind: str) -> None:
+def test_the_line_that_tells_most(kind):
     text, line = LINES[kind]
     assert telling_line(text) == line
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_long_text_takes_linear_time(kind: str) -> None:
+def test_a_long_text_takes_linear_time(kind):
     assert with_data(HOSTILE[kind], HOSTILE[kind]) is not None
     assert of_body(HOSTILE[kind]) is not None
 
@@ -343,7 +340,7 @@ RETURNED = {
 
 
 @pytest.mark.parametrize("function", RETURNED, ids=lambda function: function.__name__)
-async def test_a_wrong_return_type_is_told_in_one_line(host: Host, function: Any) -> None:
+async def test_a_wrong_return_type_is_told_in_one_line(host, function):
     await host.connect(make_server("kitchen", [function], Marks()), name="kitchen")
     with pytest.raises(errors.ToolError) as caught:
         await host["kitchen"].call(function.__name__)
@@ -364,7 +361,7 @@ server.run()
 """
 
 
-async def test_a_closed_host_is_not_shown_as_reconnecting(quick: Host) -> None:
+async def test_a_closed_host_is_not_shown_as_reconnecting(quick):
     shown: list[Any] = []
     quick.reports.reporter = lambda report: shown.append(report) or (lambda: None)
     quick.reports.after = 0.0

@@ -37,7 +37,7 @@ def plain(*texts: str, **more: Any) -> str:
     return bundle(text_result(*texts, **more))["text/plain"]
 
 
-async def test_values_of_real_answers_are_shown() -> None:
+async def test_values_of_real_answers_are_shown():
     number = await called("add", a=2, b=3)
     assert (number.data, number.text, number.raw.structured_content) == (5, "5", {"result": 5})
     assert bundle(number)["text/plain"] == "5"
@@ -56,14 +56,14 @@ async def test_values_of_real_answers_are_shown() -> None:
     assert bundle(csv)["text/plain"] == "city   degrees\nParis  21\nOslo   7\n2 rows x 2 columns"
 
 
-async def test_a_lone_image_is_shown_natively() -> None:
+async def test_a_lone_image_is_shown_natively():
     result = await called("pixel")
     assert set(bundle(result)) == {"text/plain", "image/png"}
     assert (result.images[0].bytes, result.images[0].mime_type) == (png(), "image/png")
     assert bundle(result.images[0])["image/png"] == bundle(result)["image/png"]
 
 
-async def test_mixed_content_is_split_and_shown_block_by_block() -> None:
+async def test_mixed_content_is_split_and_shown_block_by_block():
     result = await called("mixed")
     assert result.text == "a text"
     assert result.artifacts is not None
@@ -102,13 +102,13 @@ ONCE: dict[str, tuple[list[str], Any, str]] = {
 
 
 @pytest.mark.parametrize("name", ONCE)
-def test_a_value_sent_twice_is_shown_once(name: str) -> None:
+def test_a_value_sent_twice_is_shown_once(name):
     texts, structured, word = ONCE[name]
     shown = bundle(text_result(*texts, structured_content=structured))
     assert shown["text/plain"].count(word) == shown["text/html"].count(word) == 1
 
 
-def test_what_structured_content_does_not_have_is_shown_too() -> None:
+def test_what_structured_content_does_not_have_is_shown_too():
     assert plain(PAGE, structured_content={"content": PAGE}).strip() == PAGE.strip()
     assert "other" in plain(PAGE, structured_content={"content": "other"})
     assert "well" in plain("all is well", structured_content={"result": ["Paris"]})
@@ -124,7 +124,7 @@ def test_what_structured_content_does_not_have_is_shown_too() -> None:
     assert fenced == "Found two:\n\na\n1\n2\n2 rows x 1 column\n\nThat is all."
 
 
-async def test_an_error_is_marked_and_raised_with_its_words() -> None:
+async def test_an_error_is_marked_and_raised_with_its_words():
     result = await called("fails")
     with pytest.raises(ToolError) as caught:
         result.raise_for_error()
@@ -155,7 +155,7 @@ ERRORS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_an_error_shows_six_lines_and_where_the_rest_is(name: str) -> None:
+def test_an_error_shows_six_lines_and_where_the_rest_is(name):
     text, words = ERRORS[name]
     assert said(ToolError, text_result(text, is_error=True).raise_for_error) == f"the tool failed: {words}"
     assert said(ToolError, text_result(is_error=True).raise_for_error) == "the tool failed and did not say why"
@@ -170,13 +170,13 @@ def test_an_error_shows_six_lines_and_where_the_rest_is(name: str) -> None:
         pytest.param({"properties": {"result": {}, "page": {}}}, {"result": 1}, id="more"),
     ],
 )
-def test_the_box_is_opened_unless_the_schema_declares_more(schema: dict[str, object] | None, expected: object) -> None:
+def test_the_box_is_opened_unless_the_schema_declares_more(schema, expected):
     raw = CallToolResult(content=[], structured_content={"result": 1})
     assert ToolResult(raw, output_schema=schema).data == expected
     assert text_result(structured_content={"result": 1, "page": 2}).data == {"result": 1, "page": 2}
 
 
-def test_json_in_one_text_is_the_data() -> None:
+def test_json_in_one_text_is_the_data():
     assert text_result('{"a": 1}').data == {"a": 1}
     for texts in (["hello"], ["NaN"], ["[" * 100_000], ["1", "2"], []):
         assert text_result(*texts).data is None
@@ -206,19 +206,19 @@ SEVERAL: dict[str, tuple[ToolResult, str]] = {
 
 
 @pytest.mark.parametrize("name", NO_TABLE)
-def test_no_table_says_what_there_is(name: str) -> None:
+def test_no_table_says_what_there_is(name):
     result, message = NO_TABLE[name]
     assert said(NoTableError, lambda: result.df) == f"no table in this result: {message}"
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_several_tables_are_named_as_they_are_typed(name: str) -> None:
+def test_several_tables_are_named_as_they_are_typed(name):
     result, names = SEVERAL[name]
     assert said(NoTableError, lambda: result.df) == f"2 tables in this result: .frames{names}"
     assert [frame.shape for frame in result.frames.values()] in ([(1, 1), (1, 1)], [(1, 2), (1, 2)])
 
 
-def test_frames_has_what_df_has_and_more() -> None:
+def test_frames_has_what_df_has_and_more():
     result = text_result(structured_content={"items": [{"a": 1}], "facets": {"x": [{"b": 2}, {"b": 3}]}})
     assert result.df.equals(result.frames["items"])
     assert len(result.frames["facets.x"]) == 2
@@ -229,7 +229,7 @@ def test_frames_has_what_df_has_and_more() -> None:
     assert result.df["a"].tolist() == [1]
 
 
-async def test_results_are_equal_and_survive_pickle_and_deepcopy() -> None:
+async def test_results_are_equal_and_survive_pickle_and_deepcopy():
     result = await called("cities")
     result.df  # fills the cache, which must not travel
     for twin in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
@@ -249,12 +249,12 @@ USES: dict[str, Callable[[ToolResult], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_result_used_as_a_list_says_where_its_value_is(use: str) -> None:
+def test_a_result_used_as_a_list_says_where_its_value_is(use):
     neither = "a ToolResult is neither a list nor a dict; its value is .data, its table .df, its text .text"
     assert said(TypeError, USES[use], text_result('[{"a": 1}]')) == neither
 
 
-def test_a_result_is_true_and_one_cell_of_a_table() -> None:
+def test_a_result_is_true_and_one_cell_of_a_table():
     results = [text_result("0"), text_result("")]
     assert all(results)
     frame = pd.DataFrame({"result": results})
@@ -262,7 +262,7 @@ def test_a_result_is_true_and_one_cell_of_a_table() -> None:
     assert repr(frame).splitlines()[1].split() == ["0", "0"]
 
 
-def test_repr_and_help_name_the_values() -> None:
+def test_repr_and_help_name_the_values():
     result = ToolResult(CallToolResult(content=[TextContent(text="a\nb" * 100)]), server="s", tool="t")
     assert repr(result).startswith("<ToolResult s:t: a ba ba b")
     assert repr(result).endswith("(.data, .df, .text, .images)>")
@@ -276,7 +276,7 @@ def test_repr_and_help_name_the_values() -> None:
 
 
 @pytest.mark.parametrize(("text", "shown"), [("null", "null"), ("[]", "an empty list"), ("{}", "an empty object")])
-def test_a_value_with_nothing_in_it_is_a_sentence(text: str, shown: str) -> None:
+def test_a_value_with_nothing_in_it_is_a_sentence(text, shown):
     for result in (text_result(text), text_result(structured_content={"result": json.loads(text)})):
         assert bundle(result)["text/plain"] == f"The value is {shown}."
         assert f"The value is {shown}." in bundle(result)["text/html"]
@@ -284,7 +284,7 @@ def test_a_value_with_nothing_in_it_is_a_sentence(text: str, shown: str) -> None
     assert plain("") == plain("", structured_content={"result": ""}) == "The text is empty."
 
 
-def test_an_answer_of_one_line_is_little_and_as_asked_for() -> None:
+def test_an_answer_of_one_line_is_little_and_as_asked_for():
     result = text_result("It is sunny in Oslo.")
     assert len(bundle(result)["text/html"].encode()) < 1_500
     assert set(result._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
@@ -305,7 +305,7 @@ REPEATED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_repeated_image_is_shown_once_as_image(name: str) -> None:
+def test_repeated_image_is_shown_once_as_image(name):
     texts = [TextContent(text="Here:")] if name == "mixed" else []
     result = ToolResult(CallToolResult(content=[*texts, IMAGE], structured_content=REPEATED[name]))
     shown = bundle(result)["text/plain"]
@@ -314,7 +314,7 @@ def test_repeated_image_is_shown_once_as_image(name: str) -> None:
     assert result.frames == {} or name == "mixed"
 
 
-def test_data_beside_a_repeated_image_is_shown() -> None:
+def test_data_beside_a_repeated_image_is_shown():
     structured = {"plot": BLOCK, "rows": [{"a": 1}, {"a": 2}]}
     result = ToolResult(CallToolResult(content=[IMAGE], structured_content=structured))
     assert result.df["a"].tolist() == [1, 2]
@@ -323,7 +323,7 @@ def test_data_beside_a_repeated_image_is_shown() -> None:
 
 
 @pytest.mark.timed
-def test_making_a_result_costs_next_to_nothing() -> None:
+def test_making_a_result_costs_next_to_nothing():
     raw, count = CallToolResult(content=[]), 20_000
     with cpu_time() as cost:
         for _ in range(count):
@@ -331,7 +331,7 @@ def test_making_a_result_costs_next_to_nothing() -> None:
     assert cost.seconds / count < 20e-6
 
 
-async def test_a_prompt_becomes_messages_and_a_transcript() -> None:
+async def test_a_prompt_becomes_messages_and_a_transcript():
     prompt = await prompted(code="x = 1 < 2")
     assert prompt.messages == [HumanMessage("Review this:\nx = 1 < 2")]
     assert prompt.text == "Review this:\nx = 1 < 2"
@@ -345,7 +345,7 @@ async def test_a_prompt_becomes_messages_and_a_transcript() -> None:
     assert repr(prompt) == "<PromptResult showcase:review: 1 message, Review this: x = 1 < 2>"
 
 
-def test_images_files_and_links_become_blocks_in_order() -> None:
+def test_images_files_and_links_become_blocks_in_order():
     blocks = [
         ("user", ImageContent(data=b64(png()), mime_type="image/png")),
         ("assistant", TextContent(text="a pixel")),

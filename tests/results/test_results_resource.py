@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
 import pytest
 from mcp_types import BlobResourceContents, ReadResourceResult, TextResourceContents
@@ -11,9 +10,6 @@ from mcp_types import BlobResourceContents, ReadResourceResult, TextResourceCont
 from mcp_magic.errors import NoTableError
 from mcp_magic.results import ResourceResult
 from tests.support.showcase import b64, bundle, png, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def resource(*contents: TextResourceContents | BlobResourceContents, uri: str = "demo://x") -> ResourceResult:
@@ -28,7 +24,7 @@ def blob(mime_type: str | None, content: bytes, uri: str = "demo://x") -> BlobRe
     return BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64(content))
 
 
-async def test_resources_of_a_server_are_shown_by_their_type(tmp_path: Path) -> None:
+async def test_resources_of_a_server_are_shown_by_their_type(tmp_path):
     table = await read("demo://table")
     assert table.mime_type == "text/csv"
     assert table.df["degrees"].tolist() == [21]
@@ -60,7 +56,7 @@ async def test_resources_of_a_server_are_shown_by_their_type(tmp_path: Path) -> 
         pytest.param("notes\nred; blue\n", {"notes": ["red; blue"]}, id="one column"),
     ],
 )
-def test_all_columns_of_csv_are_read_and_shown(content: str, columns: dict[str, list[object]]) -> None:
+def test_all_columns_of_csv_are_read_and_shown(content, columns):
     result = resource(text("text/csv", content))
     frame = result.df.astype(object)
     assert frame.where(frame.notna(), None).to_dict("list") == columns
@@ -87,13 +83,13 @@ SEMICOLONS = ("text/csv", "text/plain")
         (None, '[{"a": 1, "b": 2}]', {"a": [1], "b": [2]}),
     ],
 )
-def test_rows_are_read_as_the_mime_type_says(kind: str | None, content: str, columns: dict[str, list[object]]) -> None:
+def test_rows_are_read_as_the_mime_type_says(kind, content, columns):
     result = resource(text(kind, content))
     assert result.df.to_dict("list") == columns
     assert f"x {len(columns)} column" in bundle(result)["text/plain"].splitlines()[-1]
 
 
-def test_media_are_shown_by_what_a_frontend_can() -> None:
+def test_media_are_shown_by_what_a_frontend_can():
     pdf = blob("application/pdf", b"%PDF-1.7")
     assert set(bundle(resource(pdf))) == {"text/plain", "application/pdf"}
     several = bundle(resource(text("text/plain", "hi"), pdf))["text/html"]
@@ -107,7 +103,7 @@ def test_media_are_shown_by_what_a_frontend_can() -> None:
     assert "&lt;h1&gt;" in bundle(resource(text("text/html", "<h1>")))["text/html"]
 
 
-def test_no_table_says_what_there_is() -> None:
+def test_no_table_says_what_there_is():
     with pytest.raises(NoTableError, match=r"^no table in this resource: found text \(2 characters\)$"):
         resource(text("text/plain", "hi")).df
     with pytest.raises(NoTableError, match=r"^no table in this resource: found image/png, 3 bytes$"):
@@ -116,7 +112,7 @@ def test_no_table_says_what_there_is() -> None:
         resource(text("text/csv", 'a,b\n1,2\n3,4,5,6\n"')).df
 
 
-def test_text_contents_are_shown_under_their_uris() -> None:
+def test_text_contents_are_shown_under_their_uris():
     one = resource(text("text/plain", "hello"))
     assert (one.text, one.bytes, bundle(one)["text/plain"]) == ("hello", b"hello", "hello")
     two = resource(text("text/plain", "one", "demo://1"), text("text/plain", "two", "demo://2"))
@@ -129,7 +125,7 @@ def test_text_contents_are_shown_under_their_uris() -> None:
     assert repr(one) == "<ResourceResult demo://x: hello>"
 
 
-def test_contents_are_saved_into_a_folder_never_outside(tmp_path: Path) -> None:
+def test_contents_are_saved_into_a_folder_never_outside(tmp_path):
     result = resource(
         text(None, "1", "file:///a/notes.txt"),
         text(None, "2", "file:///b/notes.txt"),

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,9 +21,6 @@ from mcp_magic.schema.fields import Field
 from tests.support.raising import said
 from tests.support.schemas import BOOLEAN, INTEGER, NUMBER, TEXT, either, listed, of
 from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values, names
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLORS = {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": 2, "title": "Green"}, {"const": "7"}]}
 PLACE = of("city", city=TEXT, geo={"$ref": "#/$defs/Geo"})
@@ -60,7 +57,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_text_becomes_what_the_schema_asks_for(name: str) -> None:
+def test_a_text_becomes_what_the_schema_asks_for(name):
     read = {text: parse_arguments([f"{name}={text}"], SCHEMA, evaluate=pytest.fail) for text in TEXTS[name]}
     assert repr(read) == repr({text: {name: value} for text, value in TEXTS[name].items()})  # it tells 1 from 1.0, True
 
@@ -85,7 +82,7 @@ def test_a_text_becomes_what_the_schema_asks_for(name: str) -> None:
         ("any.x.y=1", {"any": {"x": {"y": "1"}}}),
     ],
 )
-def test_words_become_arguments(line: str, arguments: dict[str, Any]) -> None:
+def test_words_become_arguments(line, arguments):
     assert repr(parse_arguments(line.split(), SCHEMA, evaluate=pytest.fail)) == repr(arguments)
 
 
@@ -102,7 +99,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("kind", UNFIT)
-def test_a_text_that_does_not_fit_is_refused_with_its_kind(kind: str) -> None:
+def test_a_text_that_does_not_fit_is_refused_with_its_kind(kind):
     for item in UNFIT[kind]:
         name, _, text = item.partition("=")
         assert said(ArgumentsError, parse_arguments, [item], SCHEMA) == f"{name}: expected {kind}, got {text!r}"
@@ -136,11 +133,11 @@ def test_a_text_that_does_not_fit_is_refused_with_its_kind(kind: str) -> None:
         (["whole=" + "9" * 5000], "whole: expected integer, got '" + "9" * 32 + "..." + "9" * 23 + "…"),
     ],
 )  # fmt: skip
-def test_words_that_do_not_fit_are_refused_in_one_line(items: list[str], message: str) -> None:
+def test_words_that_do_not_fit_are_refused_in_one_line(items, message):
     assert said(ArgumentsError, parse_arguments, items, SCHEMA) == message
 
 
-def test_an_unknown_name_is_taken_where_the_schema_is_open() -> None:
+def test_an_unknown_name_is_taken_where_the_schema_is_open():
     schema = {"properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "integer"}}
     assert parse_arguments(["a=1", "b=2"], schema) == {"a": "1", "b": 2}
     assert parse_arguments(["x=2"], {"type": "object"}) == {"x": "2"}
@@ -150,7 +147,7 @@ def test_an_unknown_name_is_taken_where_the_schema_is_open() -> None:
     assert hidden == "api_key: expected integer, got ***"
 
 
-def test_objects_come_from_the_callers_scope() -> None:
+def test_objects_come_from_the_callers_scope():
     scope = {"n": 2**70, "rows": [{"a": 1}, {"a": None}], "end": "lo"}
     items = ["whole=$n", "any=$rows", "real={n / 2}", "ids={[n, n + 1]}", "text={'{' + str(n)}", 'place={"city": "x"}']
     whole = {"whole": 2**70, "any": [{"a": 1}, {"a": None}], "real": 2.0**69, "ids": [2**70, 2**70 + 1]}
@@ -172,20 +169,20 @@ def test_objects_come_from_the_callers_scope() -> None:
         ["place.city=Oslo", "$other", "text=a"],
     ],
 )
-def test_one_object_is_all_arguments_and_names_win(items: list[str]) -> None:
+def test_one_object_is_all_arguments_and_names_win(items):
     scope = {"whole": {"text": "a", "place": {"city": "Oslo"}}, "other": {"text": "b", "place": None}}
     assert parse_arguments(items, SCHEMA, evaluate=lambda source: eval(source, {}, scope)) == scope["whole"]
     assert scope["other"] == {"text": "b", "place": None}
 
 
-def test_a_prompt_takes_one_object_and_its_values_as_text() -> None:
+def test_a_prompt_takes_one_object_and_its_values_as_text():
     scope = {"all": {"city": "Oslo", "days": 2}}
     prompt = [PromptArgument(name="city", required=True), PromptArgument(name="days")]
     assert parse_prompt_arguments(["$all"], prompt, evaluate=scope.__getitem__) == {"city": "Oslo", "days": "2"}
     assert parse_prompt_arguments(['{"city": "Rome"}', "days=3"], prompt) == {"city": "Rome", "days": "3"}
 
 
-def test_objects_that_fail_or_are_no_dict_are_refused() -> None:
+def test_objects_that_fail_or_are_no_dict_are_refused():
     city = "cannot read '$city' as arguments: it is str, not a dict of all arguments; write name=$city for one of them"
     assert said(ArgumentsError, parse_arguments, ["$city"], SCHEMA, evaluate={"city": "Oslo"}.__getitem__) == city
     missing = "whole: cannot evaluate 'missing': NameError: name 'missing' is not defined"
@@ -199,7 +196,7 @@ def test_objects_that_fail_or_are_no_dict_are_refused() -> None:
     assert raised.value.__context__ is None  # a group would show its trace
 
 
-def test_files_are_text_json_or_base64_by_the_schema(tmp_path: Path) -> None:
+def test_files_are_text_json_or_base64_by_the_schema(tmp_path):
     (tmp_path / "note.txt").write_text("null\n", encoding="utf-8")
     (tmp_path / "n.txt").write_text("42\n", encoding="utf-8")
     (tmp_path / "rows.json").write_text("[[1, 2], [3]]\n", encoding="utf-8-sig")
@@ -221,7 +218,7 @@ def test_files_are_text_json_or_base64_by_the_schema(tmp_path: Path) -> None:
         assert said(ArgumentsError, parse_arguments, [item], SCHEMA, directory=tmp_path) == message
 
 
-def test_the_names_of_a_union_of_objects_are_taken() -> None:
+def test_the_names_of_a_union_of_objects_are_taken():
     schema = {"oneOf": [of(kind={"const": "circle"}, r=NUMBER), of(kind={"const": "square"}, side=INTEGER)]}
     assert parse_arguments(["kind=square", "side=3"], schema) == {"kind": "square", "side": 3}
 
@@ -245,11 +242,11 @@ def test_the_names_of_a_union_of_objects_are_taken() -> None:
         ({"type": "array", "items": False}, "a", ["a"]),
     ],
 )
-def test_a_text_is_the_value_that_fits_best(schema: dict[str, Any], text: str, value: Any) -> None:
+def test_a_text_is_the_value_that_fits_best(schema, text, value):
     assert repr(parse_arguments([f"x={text}"], {"properties": {"x": schema}})) == repr({"x": value})
 
 
-def test_the_next_line_of_a_tool_reads_no_schema_again() -> None:
+def test_the_next_line_of_a_tool_reads_no_schema_again():
     schema = {"properties": {"a": {"$ref": "#/$defs/N"}, "b": {"type": "number"}}, "$defs": {"N": {"type": "integer"}}}
 
     def functions_entered() -> int:
@@ -273,14 +270,14 @@ def test_the_next_line_of_a_tool_reads_no_schema_again() -> None:
             assert parse_arguments(["a=1"], {"properties": {"a": {"type": kind}}}) == {"a": value}
 
 
-def test_a_tool_is_read_alike_however_often_it_is_called() -> None:
+def test_a_tool_is_read_alike_however_often_it_is_called():
     lists = {"type": "array", "items": {"type": "integer"}}
     schema = {"type": "object", "additionalProperties": lists, "properties": {"all": {"allOf": [lists] * 60}}}
     for number in range(6_000):  # each takes a part of the schema's budget
         assert parse_arguments([f"n{number}=1", "all=2"], schema) == {f"n{number}": [1], "all": [2]}
 
 
-def test_deep_lines_keep_few_schema_fields() -> None:
+def test_deep_lines_keep_few_schema_fields():
     schema: dict[str, Any] = {"type": "object", "properties": {name: {"$ref": "#"} for name in "abcdefgh"}}
     schema["properties"]["n"] = {"type": "integer"}
 
@@ -306,7 +303,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_table_for_a_list_of_texts_names_a_column(name: str) -> None:
+def test_table_for_a_list_of_texts_names_a_column(name):
     column, written, line = COLUMNS[name]
     frame = pd.DataFrame([[1, "Oslo"]], columns=["n", column])
 
@@ -329,7 +326,7 @@ def read(line: str, schema: dict[str, Any]) -> dict[str, Any]:
 @given(called())
 @example(({"properties": {"a": {"type": ["string", "null"]}}}, {"a": "null"}))
 @example(({"properties": {"a": {"minimum": 3}}}, {"a": "5"}))
-def test_a_line_reads_back_as_the_arguments_it_is_for(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_a_line_reads_back_as_the_arguments_it_is_for(case):
     schema, arguments = case
     assert repr(read(call_line("srv:tool", arguments, schema=schema), schema)) == repr(arguments)
     assert repr(read(call_line("srv:tool", arguments), schema)) == repr(arguments)
@@ -337,7 +334,7 @@ def test_a_line_reads_back_as_the_arguments_it_is_for(case: tuple[dict[str, Any]
 
 @QUICK
 @given(st.dictionaries(names, json_values, max_size=3))
-def test_a_line_reads_back_for_an_open_schema(arguments: dict[str, Any]) -> None:
+def test_a_line_reads_back_for_an_open_schema(arguments):
     line = call_line("srv:tool", arguments)
     assert repr(read(line, {"type": "object"})) == repr(arguments)
     assert len(line.splitlines()) == 1
@@ -345,7 +342,7 @@ def test_a_line_reads_back_for_an_open_schema(arguments: dict[str, Any]) -> None
 
 @QUICK
 @given(anything_like_a_schema, st.lists(st.sampled_from(["a=1", "b:=[1]", "a.b=x", "a=null", "b=[", "c={}"])))
-def test_lines_for_any_document_are_read_or_refused(document: dict[str, Any], items: list[str]) -> None:
+def test_lines_for_any_document_are_read_or_refused(document, items):
     with contextlib.suppress(ArgumentsError):
         assert isinstance(parse_arguments(items, document), dict)
 
@@ -369,14 +366,14 @@ WRITTEN: dict[str, tuple[dict[str, Any], list[tuple[Any, str]]]] = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_the_simplest_spelling_is_chosen(name: str) -> None:
+def test_the_simplest_spelling_is_chosen(name):
     schema, lines = WRITTEN[name]
     for value, words in lines:
         written = call_line("srv:tool", {name: value}, schema={"properties": {name: schema}})
         assert written == f"%mcp call srv:tool {words}"
 
 
-def test_a_line_escapes_names_and_refuses_no_json() -> None:
+def test_a_line_escapes_names_and_refuses_no_json():
     assert call_line("t", {"--df": "x", "a.b": "y"}) == r"%mcp call t '\--df=x' 'a\.b=y'"
     assert prompt_line("srv:review", {"code": "x = 1", "n": "5"}) == "%mcp prompt srv:review 'code=x = 1' n=5"
     with pytest.raises(ArgumentsError, match=r"^x: no JSON value: "):

@@ -61,7 +61,7 @@ class Plot:
 
 @QUICK
 @given(json_values)
-def test_json_stays_what_it_is(value: Any) -> None:
+def test_json_stays_what_it_is(value):
     assert repr(to_json_value(value)) == repr(value)
 
 
@@ -95,7 +95,7 @@ def test_json_stays_what_it_is(value: Any) -> None:
         *((pd.Timestamp("2026-01-02"), "2026-01-02T00:00:00"), (pd.array([1, None], dtype="Int64"), [1, None])),
     ],
 )
-def test_an_object_has_a_json_value(value: Any, expected: Any) -> None:
+def test_an_object_has_a_json_value(value, expected):
     assert repr(to_json_value(value)) == repr(expected)
 
 
@@ -167,11 +167,11 @@ LIST_RESOURCE = resource(TextResourceContents(uri="a://b", text="[1, 2]"))
         (resource(BlobResourceContents(uri="a://b", blob=IMAGE.data)), BINARY, IMAGE.data),
     ],
 )
-def test_the_schema_decides_where_there_is_a_choice(value: Any, schema: Any, expected: Any) -> None:
+def test_the_schema_decides_where_there_is_a_choice(value, schema, expected):
     assert to_json_value(value, root_field(schema)) == expected
 
 
-def test_an_index_is_sent_unless_it_only_numbers_the_rows() -> None:
+def test_an_index_is_sent_unless_it_only_numbers_the_rows():
     numbers = [{"n": 1, "x": 0.5, "s": "a", "t": "2026-01-02T00:00:00"}, {"n": 2, "x": None, "s": None, "t": None}]
     assert to_json_value(FRAME) == numbers
     frame = pd.DataFrame({"n": [1, 2]}, index=pd.DatetimeIndex(["2026-01-02", "2026-01-03"], name="day"))
@@ -216,11 +216,11 @@ def refused(value: Any, schema: Any = True) -> str:
     ],
     ids=["nan", "inf", "array", "bytes", "image", "complex", "loop", "key", "columns", "labels"],
 )  # fmt: skip
-def test_a_value_without_json_is_refused(value: Any, schema: Any, message: str) -> None:
+def test_a_value_without_json_is_refused(value, schema, message):
     assert refused(value, schema) == message
 
 
-def test_an_object_without_json_is_named_by_its_type() -> None:
+def test_an_object_without_json_is_named_by_its_type():
     with socket.socket() as unsendable:
         assert refused({"a": [unsendable]}, {}) == "x.a[0]: cannot send a socket object; expected any"
     with pytest.raises(ToolError, match="no such city"):
@@ -228,7 +228,7 @@ def test_an_object_without_json_is_named_by_its_type() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\ud800", ["a", {"b": "\udcff"}], {"\ud800": 1}, pathlib.PurePosixPath("\udcff")])
-def test_a_lone_surrogate_is_refused_and_shown_escaped(value: Any) -> None:
+def test_a_lone_surrogate_is_refused_and_shown_escaped(value):
     assert "half of a surrogate pair, and JSON in UTF-8 cannot hold it" in refused(value)
     assert refused(value).isprintable()
 
@@ -244,6 +244,6 @@ def test_a_lone_surrogate_is_refused_and_shown_escaped(value: Any) -> None:
     ],
     ids=["end", "line", "float", "infinity", "depth"],
 )
-def test_a_text_that_is_no_json_says_why(text: str, why: str) -> None:
+def test_a_text_that_is_no_json_says_why(text, why):
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
         read_json(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,9 +41,7 @@ RECURSIVE = {"$defs": {"Node": of(next={"$ref": "#/$defs/Node"}, v=INTEGER)}, "$
         (of(a={"type": "array", "items": TEXT}), of(a={"type": "array", "items": INTEGER}), "integer", True, True),
     ],
 )
-def test_a_difference_breaks_the_side_that_relied_on_it(
-    old: Any, new: Any, said: str, breaks_input: bool, breaks_output: bool
-) -> None:
+def test_a_difference_breaks_the_side_that_relied_on_it(old, new, said, breaks_input, breaks_output):
     for side, breaking in (("input", breaks_input), ("output", breaks_output)):
         [change] = schema_changes(old, new, side)  # type: ignore[arg-type]
         assert said in change.text
@@ -52,14 +49,14 @@ def test_a_difference_breaks_the_side_that_relied_on_it(
         assert change.breaking is breaking, side
 
 
-def test_a_change_deep_inside_is_named_by_its_path() -> None:
+def test_a_change_deep_inside_is_named_by_its_path():
     old = of(rows={"type": "array", "items": of(cell=of(value=INTEGER))})
     new = copy.deepcopy(old)
     new["properties"]["rows"]["items"]["properties"]["cell"]["properties"]["value"] = TEXT
     assert [change.path for change in schema_changes(old, new)] == ["rows[].cell.value"]
 
 
-def test_a_definition_that_refers_to_itself_is_compared_once() -> None:
+def test_a_definition_that_refers_to_itself_is_compared_once():
     new = copy.deepcopy(RECURSIVE)
     new["$defs"]["Node"]["properties"]["v"] = TEXT
     assert [change.path for change in schema_changes(RECURSIVE, new)] == ["next.v"]
@@ -67,7 +64,7 @@ def test_a_definition_that_refers_to_itself_is_compared_once() -> None:
 
 
 @given(anything_like_a_schema, anything_like_a_schema)
-def test_any_schemas_compare_and_none_differs_from_itself(old: Any, new: Any) -> None:
+def test_any_schemas_compare_and_none_differs_from_itself(old, new):
     schema_changes(old, new, "input")
     schema_changes(old, new, "output")
     assert schema_changes(old, copy.deepcopy(old)) == []

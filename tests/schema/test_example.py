@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
@@ -15,7 +13,7 @@ from tests.support.strategies import QUICK, called
 
 @QUICK
 @given(called())
-def test_an_example_is_valid(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_an_example_is_valid(case):
     schema, _ = case
     assert Draft202012Validator(schema).is_valid(example_arguments(schema))
 
@@ -34,7 +32,7 @@ def test_an_example_is_valid(case: tuple[dict[str, Any], dict[str, Any]]) -> Non
         *(({"type": ["integer", "string"]}, 1), ({"type": ["integer", "null"], "default": None}, 1)),
     ],
 )
-def test_an_example_is_plausible(schema: dict[str, Any], value: Any) -> None:
+def test_an_example_is_plausible(schema, value):
     made = example_arguments(of("x", x=schema))
     assert made == {"x": value}
     check_arguments(made, of("x", x=schema))
@@ -56,5 +54,5 @@ CIRCLE_OR_SQUARE = {
         pytest.param(of("Text", "city", Text=TEXT, city=TEXT), {"Text": "hello", "city": "text"}, id="Name"),
     ],
 )
-def test_an_example_has_what_is_required_or_shown(schema: dict[str, Any], made: dict[str, Any]) -> None:
+def test_an_example_has_what_is_required_or_shown(schema, made):
     assert example_arguments(schema) == made

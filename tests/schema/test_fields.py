@@ -77,7 +77,7 @@ KINDS: dict[str, list[tuple[Any, str]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_field_has_a_kind_and_a_few_words(kind: str) -> None:
+def test_a_field_has_a_kind_and_a_few_words(kind):
     for schema, text in KINDS[kind]:
         made = field(schema)
         assert made.kind + ", nullable" * made.nullable == kind
@@ -98,11 +98,11 @@ def test_a_field_has_a_kind_and_a_few_words(kind: str) -> None:
         ({"minimum": "low", "pattern": 3}, ""),
     ],
 )
-def test_limits_are_said_in_words(schema: dict[str, Any], text: str) -> None:
+def test_limits_are_said_in_words(schema, text):
     assert field(schema).constraints_text == text
 
 
-def test_a_field_describes_itself_on_one_line() -> None:
+def test_a_field_describes_itself_on_one_line():
     schema = {"type": "integer", "minimum": 1, "default": 3, "description": "How many\n  rows"}
     assert field(schema).describe() == "x (integer, at least 1, optional, default 3): How many rows"
     paint = field({"$ref": "#/$defs/Color", "title": "Paint", "default": "red"})  # it wins over what it refers to
@@ -111,7 +111,7 @@ def test_a_field_describes_itself_on_one_line() -> None:
     assert field({"type": ["string", "null"], "default": None}).default is None
 
 
-def test_all_of_merges_tighter_limits_and_all_properties() -> None:
+def test_all_of_merges_tighter_limits_and_all_properties():
     first = of("a", a={"type": "integer", "minimum": 1})
     second = {"properties": {"a": {"minimum": 5}, "b": TEXT}, "required": ["b"]}
     both = field({"allOf": [first, second], "description": "Both"})
@@ -121,7 +121,7 @@ def test_all_of_merges_tighter_limits_and_all_properties() -> None:
     assert both.description == "Both"
 
 
-def test_a_recursive_schema_is_an_endless_tree() -> None:
+def test_a_recursive_schema_is_an_endless_tree():
     node = field(NODE)
     for _ in range(50):
         inner = node.at("next")
@@ -132,7 +132,7 @@ def test_a_recursive_schema_is_an_endless_tree() -> None:
     assert node.at("many").at(3).at("value").kind == "integer"  # type: ignore[union-attr]
 
 
-def test_union_lists_flat_variants_and_all_properties() -> None:
+def test_union_lists_flat_variants_and_all_properties():
     cat, dog = of("kind", kind={"const": "cat"}, lives=INTEGER), of("kind", kind={"const": "dog"}, name=TEXT)
     union = field({"oneOf": [cat, either(dog, TEXT)]})
     assert [variant.kind for variant in union.variants] == ["object", "object", "string"]
@@ -152,11 +152,11 @@ def test_union_lists_flat_variants_and_all_properties() -> None:
         ({"const": True, "title": "Agree"}, ((True, "true"),)),
     ],
 )
-def test_choices_have_labels(schema: dict[str, Any], choices: tuple[tuple[Any, str], ...]) -> None:
+def test_choices_have_labels(schema, choices):
     assert field(schema).choices == choices
 
 
-def test_items_and_names_have_fields_of_their_own() -> None:
+def test_items_and_names_have_fields_of_their_own():
     boolean, pair = {"type": "boolean"}, [INTEGER, TEXT]
     for spelling in ({"prefixItems": pair, "items": boolean}, {"items": pair, "additionalItems": boolean}):
         made = field({"type": "array", **spelling})
@@ -185,7 +185,7 @@ CLOSED = [
 ]
 
 
-def test_an_object_with_listed_names_is_closed_by_default() -> None:
+def test_an_object_with_listed_names_is_closed_by_default():
     assert [schema for schema in OPEN if not root_field(schema).is_open] == []
     assert [schema for schema in CLOSED if root_field(schema).is_open] == []
     assert root_field({"properties": {"meta": of()}}).children[0].is_open  # inside another
@@ -199,7 +199,7 @@ def test_an_object_with_listed_names_is_closed_by_default() -> None:
         (either({**TEXT, "format": "binary"}, NULL), True),
     ],
 )
-def test_base64_is_recognised_however_it_is_said(schema: dict[str, Any], is_base64: bool) -> None:
+def test_base64_is_recognised_however_it_is_said(schema, is_base64):
     assert field(schema).is_base64 is is_base64
 
 
@@ -216,7 +216,7 @@ def walk(field: Field, depth: int = 3) -> None:
 
 @QUICK
 @given(anything_like_a_schema)
-def test_any_document_is_fields_a_signature_and_an_example(document: dict[str, Any]) -> None:
+def test_any_document_is_fields_a_signature_and_an_example(document):
     walk(root_field(document))
     assert isinstance(s.make_signature(document), inspect.Signature)
     assert s.make_docstring("t", None, None, document, document)
@@ -234,7 +234,7 @@ CYCLES = {
 
 
 @pytest.mark.parametrize("name", CYCLES)
-def test_cycles_of_references_end(name: str) -> None:
+def test_cycles_of_references_end(name):
     walk(root_field(CYCLES[name]))
     s.make_signature(CYCLES[name])
     s.example_arguments(CYCLES[name])
@@ -243,7 +243,7 @@ def test_cycles_of_references_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-def test_references_that_double_with_every_step_end(keyword: str) -> None:
+def test_references_that_double_with_every_step_end(keyword):
     defs = {f"d{i}": {keyword: [{"$ref": f"#/$defs/d{i + 1}", "title": str(j)} for j in (1, 2)]} for i in range(40)}
     schema = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**defs, "d40": INTEGER}}
     doubled = root_field(schema).at("a")
@@ -253,5 +253,5 @@ def test_references_that_double_with_every_step_end(keyword: str) -> None:
 
 
 @pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(s.__path__)])
-def test_examples_in_docstrings_are_true(name: str) -> None:
+def test_examples_in_docstrings_are_true(name):
     assert doctest.testmod(importlib.import_module(f"mcp_magic.schema.{name}")).failed == 0

@@ -25,7 +25,7 @@ SECONDS = 3.0
 
 
 @pytest.fixture(scope="module")
-def gave() -> dict[str, str]:
+def gave():
     """What each attack gave in a process that has 4 GB; without bounds they take hours and all memory."""
     victim = [sys.executable, "-m", "tests.support.pattern_victim"]
     ran = subprocess.run(victim, cwd=ROOT, capture_output=True, text=True, timeout=110)
@@ -37,7 +37,7 @@ def gave() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_hostile_patterns_do_not_hang_cards_forms_and_calls(gave: dict[str, str], name: str) -> None:
+def test_hostile_patterns_do_not_hang_cards_forms_and_calls(gave, name):
     refused = name == "backtracks"
     for way in schemas(""):
         answers, takes = gave[f"call answers {name} {way}"], gave[f"call takes {name} {way}"]
@@ -72,21 +72,19 @@ def test_hostile_patterns_do_not_hang_cards_forms_and_calls(gave: dict[str, str]
         pytest.param(LOOKS_AHEAD, None, None, TRIED, id="looks ahead"),
     ],
 )
-def test_ordinary_patterns_are_checked_and_others_not(
-    pattern: Any, fitting: str | None, unfit: str | None, unchecked: str | None
-) -> None:
+def test_ordinary_patterns_are_checked_and_others_not(pattern, fitting, unfit, unchecked):
     for text, fits in ((fitting, True), (unfit, False), (unchecked, None)):
         assert text is None or matches(pattern, text) is fits
 
 
-def test_what_is_not_checked_is_said_and_the_rest_is_checked() -> None:
+def test_what_is_not_checked_is_said_and_the_rest_is_checked():
     schema = of(a={**TEXT, "pattern": EXPLODES}, b=INTEGER)
     assert s.root_field(schema).children[0].constraints_text.endswith("(not checked here)")
     with pytest.raises(ArgumentsError, match="b: expected integer"):
         s.check_arguments({"a": "x", "b": "y"}, schema)
 
 
-def test_names_must_match_a_pattern_and_its_schema() -> None:
+def test_names_must_match_a_pattern_and_its_schema():
     schema = {"patternProperties": {"^n_": INTEGER}, "additionalProperties": False}
     check_answer({"n_a": 1}, schema)
     with pytest.raises(ValueError, match=r"^n_a: expected integer, got 'x'$"):
@@ -96,7 +94,7 @@ def test_names_must_match_a_pattern_and_its_schema() -> None:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_an_answer_of_many_rows_is_checked_in_time(name: str) -> None:
+def test_an_answer_of_many_rows_is_checked_in_time(name):
     schema = of(rows=listed({**TEXT, "pattern": PATTERNS[name]}))
     if name == "backtracks":
         with pytest.raises(ValueError, match=r"^rows\[0\]: expected string, matches "):
@@ -105,7 +103,7 @@ def test_an_answer_of_many_rows_is_checked_in_time(name: str) -> None:
         check_answer({"rows": [TRIED] * 1_000}, schema)
 
 
-async def test_a_call_notes_an_unchecked_answer_once_a_tool() -> None:
+async def test_a_call_notes_an_unchecked_answer_once_a_tool():
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
         rows = of(a={**TEXT, "pattern": EXPLODES}, n=INTEGER)
         return ListToolsResult(tools=[Tool(name=name, input_schema=of(), output_schema=rows) for name in "xy"])

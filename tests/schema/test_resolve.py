@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mcp_magic.schema import root_field
@@ -33,7 +31,7 @@ from mcp_magic.schema.resolve import json_equal, merge
         ({"title": "near"}, {"title": "far", "description": "far"}, {"title": "near", "description": "far"}),
     ],
 )  # fmt: skip
-def test_two_schemas_become_one_asking_for_both(near: Any, far: Any, both: Any) -> None:
+def test_two_schemas_become_one_asking_for_both(near, far, both):
     assert merge(near, far) == both
 
 
@@ -44,11 +42,11 @@ def test_two_schemas_become_one_asking_for_both(near: Any, far: Any, both: Any) 
         *(([1, {"a": 0}], [1, {"a": False}], False), ({"a": 1}, {"b": 1}, False), ([1], [1, 2], False)),
     ],
 )
-def test_json_values_are_equal_as_json_has_it(left: Any, right: Any, equal: bool) -> None:
+def test_json_values_are_equal_as_json_has_it(left, right, equal):
     assert json_equal(left, right) is equal
 
 
-def test_anchors_and_embedded_ids_are_followed() -> None:
+def test_anchors_and_embedded_ids_are_followed():
     part = "https://example.com/part.json"
     schema = {
         "$id": "https://example.com/root.json",

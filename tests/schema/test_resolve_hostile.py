@@ -42,8 +42,7 @@ from tests.support.telling import result as ended
 from tests.support.telling import told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 in_the_session = pytest.mark.asyncio(loop_scope="module")
 
@@ -136,7 +135,7 @@ DOORS: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def attacked() -> AsyncIterator[Any]:
+async def attacked():
     """A session with a server of all schemas, and what a person does with its tools."""
     magics: Any = MCPMagics(InteractiveShell())
     connection = await host.connect([sys.executable, "-m", "tests.support.schema_server"], name="s")
@@ -150,7 +149,7 @@ async def attacked() -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize("where", DOORS)
 @in_the_session
-async def test_every_door_ends_with_a_result_or_words(attacked: Any, where: str) -> None:
+async def test_every_door_ends_with_a_result_or_words(attacked, where):
     wrong = {name: await outcome(DOORS[where], attacked, name) for name in SCHEMAS}
     assert {name: said for name, said in wrong.items() if said} == {}
 
@@ -159,7 +158,7 @@ FILES = ("docs s -o {0}/d.md", "stubs s -o {0}/s.py", "snapshot s -o {0}/s.json"
 
 
 @in_the_session
-async def test_lists_and_files_of_all_schemas_end(attacked: Any, tmp_path: Path) -> None:
+async def test_lists_and_files_of_all_schemas_end(attacked, tmp_path):
     for command in ("tools", "tools --bound", "tools s", *FILES):
         began = time.process_time()
         value = await attacked.line(command.format(tmp_path))
@@ -170,7 +169,7 @@ async def test_lists_and_files_of_all_schemas_end(attacked: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("name", UNREADABLE)
 @in_the_session
-async def test_an_unreadable_schema_is_said_in_words(name: str) -> None:
+async def test_an_unreadable_schema_is_said_in_words(name):
     server = [sys.executable, "-m", "tests.support.schema_server", f"unreadable_{name}"]
     connection = await host.connect(server, name=name)
     if name == "too_deep":
@@ -184,7 +183,7 @@ async def test_an_unreadable_schema_is_said_in_words(name: str) -> None:
 
 
 @in_the_session
-async def test_fields_past_the_budget_are_counted_and_taken(attacked: Any) -> None:
+async def test_fields_past_the_budget_are_counted_and_taken(attacked):
     schema, last, rest = SCHEMAS["properties"], f"p{MANY - 1}", MANY - MAX_NODES
     assert f"… {rest:,} more" in s.make_docstring("t", None, None, schema)
     assert list(s.make_signature(schema).parameters)[-1] == "arguments"
@@ -206,7 +205,7 @@ def parameters(schema: Any) -> Any:
     return function_of("t", Tool(name="t", input_schema=schema)).bound["function"]["parameters"]
 
 
-def test_an_enum_too_long_for_a_model_is_told_in_words() -> None:
+def test_an_enum_too_long_for_a_model_is_told_in_words():
     bound = parameters(SCHEMAS["enum"])["properties"]["a"]
     assert bound["description"].startswith('(one of 10,000 values, such as "value 0", "value 1"')
     assert "enum" not in bound
@@ -215,7 +214,7 @@ def test_an_enum_too_long_for_a_model_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_doctor_reports_that_doubling_references_are_unchecked(keyword: str) -> None:
+def test_doctor_reports_that_doubling_references_are_unchecked(keyword):
     tool = Tool(name="t", input_schema=doubling(keyword))
     assert "schema-steps" in {finding.code for finding in lint_tool(tool, "s")}
 
@@ -226,7 +225,7 @@ UNCHECKED = [
 ]
 
 
-async def test_results_and_cards_explain_unchecked_parts() -> None:
+async def test_results_and_cards_explain_unchecked_parts():
     tools = [Tool(name="plain", input_schema=of({**TEXT, "pattern": "^x"}))]
     for number, (unchecked, _) in enumerate(UNCHECKED):
         tools.append(Tool(name=f"takes_{number}", input_schema=unchecked))
@@ -262,7 +261,7 @@ async def test_results_and_cards_explain_unchecked_parts() -> None:
     assert (plain.unchecked, "checked" in f"{plain}{plain!r}") == ("", False)
 
 
-def test_ordinary_schemas_refuse_as_ever() -> None:
+def test_ordinary_schemas_refuse_as_ever():
     tree = {**of({"$ref": "#/$defs/T"}), "$defs": {"T": {"type": "object", "properties": {}}}}
     tree["$defs"]["T"]["properties"] = {"n": INTEGER, "t": {"$ref": "#/$defs/T"}}
     deep: Any = {"n": "x"}

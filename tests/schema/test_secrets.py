@@ -33,7 +33,7 @@ DECLARED_PLAIN = ("--author", "AUTHOR", "--keyboard", "--max-tokens", "MAX_TOKEN
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_a_name_of_a_secret_is_one_wherever_it_stands(name: str) -> None:
+def test_a_name_of_a_secret_is_one_wherever_it_stands(name):
     assert is_secret(name)
     assert is_declared_secret(name)
     assert hidden_arguments({name: "sesame-22"}, None) == {name: "***"}
@@ -50,24 +50,24 @@ def test_a_name_of_a_secret_is_one_wherever_it_stands(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_only_looks_like_one_is_shown(name: str) -> None:
+def test_what_only_looks_like_one_is_shown(name):
     assert not is_secret(name)
     assert hidden_arguments({name: "sesame-22"}, None) == {name: "sesame-22"}
     assert b"sesame-22" in Masker(()).mask(to_json({"arguments": {name: "sesame-22"}}))
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_in_a_declaration_a_key_is_a_secret(name: str) -> None:
+def test_in_a_declaration_a_key_is_a_secret(name):
     assert is_declared_secret(name)
     assert not is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", DECLARED_PLAIN)
-def test_in_a_declaration_a_number_and_a_folder_are_none(name: str) -> None:
+def test_in_a_declaration_a_number_and_a_folder_are_none(name):
     assert not is_declared_secret(name)
 
 
-def test_in_a_sentence_a_short_word_is_a_word() -> None:
+def test_in_a_sentence_a_short_word_is_a_word():
     said = "PASS: tests/test_sum.py, pwd: /home/ada/data, pass=12, Pat: everything works"
     assert Masker(()).text(said) == said
     assert Masker(()).text("DB_PASS: sesame-22") == "DB_PASS: ***"
@@ -75,6 +75,6 @@ def test_in_a_sentence_a_short_word_is_a_word() -> None:
     assert Masker(()).mask(text) is text
 
 
-def test_a_long_name_is_looked_at_in_no_time() -> None:
+def test_a_long_name_is_looked_at_in_no_time():
     assert is_secret_name(f"{'x' * 1_000_000}_password")
     assert not is_secret_name("key" * 1_000_000)

@@ -40,7 +40,7 @@ def bound(*args: Any, **kwargs: Any) -> dict[str, Any]:
         pytest.param({"type": "object", "additionalProperties": False}, "()", id="closed"),
     ],
 )
-def test_required_arguments_come_first_and_others_by_name(schema: dict[str, Any], text: str) -> None:
+def test_required_arguments_come_first_and_others_by_name(schema, text):
     assert str(make_signature(schema)) == text
 
 
@@ -57,12 +57,12 @@ def test_required_arguments_come_first_and_others_by_name(schema: dict[str, Any]
         ({"$ref": "#/$defs/Loop"}, list[list[list[list[list[Any]]]]]),
     ],
 )
-def test_a_field_has_a_type_hint(schema: dict[str, Any], hint: Any) -> None:
+def test_a_field_has_a_type_hint(schema, hint):
     root = {"properties": {"x": schema}, "$defs": {"Loop": listed({"$ref": "#/$defs/Loop"})}}
     assert make_signature(root).parameters["x"].annotation == hint
 
 
-def test_names_that_python_cannot_write_go_into_arguments() -> None:
+def test_names_that_python_cannot_write_go_into_arguments():
     schema = of("a-b", **{"a-b": INTEGER, "class": {}, "arguments": {}, "ok": {}})
     signature = make_signature(schema)
     assert list(signature.parameters) == ["arguments", "ok", "arguments_"]
@@ -75,7 +75,7 @@ def test_names_that_python_cannot_write_go_into_arguments() -> None:
     assert said(ArgumentsError, bind_arguments, signature, schema, (), {}) == missing
 
 
-def test_required_with_default_is_optional_or_positional() -> None:
+def test_required_with_default_is_optional_or_positional():
     schema = of("scale", "n", scale={"enum": ["css", "px"], "default": "css"}, x={"default": 1}, n={})
     signature = make_signature(schema)
     assert str(signature) == "(n: Any, scale: Literal['css', 'px'] = 'css', *, x: Any = 1)"
@@ -83,7 +83,7 @@ def test_required_with_default_is_optional_or_positional() -> None:
     assert bind_arguments(signature, schema, (1, "px"), {}) == {"n": 1, "scale": "px"}
 
 
-def test_what_is_left_out_or_unset_is_not_sent_and_none_is() -> None:
+def test_what_is_left_out_or_unset_is_not_sent_and_none_is():
     assert bound("Oslo", ["a"]) == {"city": "Oslo", "tags": ["a"]}
     assert bound("Oslo", tags=("a",), unit=UNSET, day=None) == {"city": "Oslo", "tags": ["a"], "day": None}
     assert bind_arguments(make_signature({}), {}, (), {"x": 1}) == {"x": 1}
@@ -107,7 +107,7 @@ def test_what_is_left_out_or_unset_is_not_sent_and_none_is() -> None:
         (("Oslo", [print]), {}, "tags[0]: cannot send a builtin_function_or_method object; expected string"),
     ],
 )  # fmt: skip
-def test_a_wrong_call_says_what_is_wrong(args: tuple[Any, ...], kwargs: dict[str, Any], message: str) -> None:
+def test_a_wrong_call_says_what_is_wrong(args, kwargs, message):
     assert said(ArgumentsError, bound, *args, **kwargs) == message
 
 
@@ -130,7 +130,7 @@ Returns:
         temperature (number)"""
 
 
-def test_the_docstring_has_the_arguments_and_what_is_returned() -> None:
+def test_the_docstring_has_the_arguments_and_what_is_returned():
     output = of("temperature", temperature=NUMBER)
     assert make_docstring("get_weather", "Weather", "  Tells it.\n\n  Soon.", SCHEMA, output) == HELP
     assert make_docstring("ping", None, None, {"type": "object"}) == "ping"

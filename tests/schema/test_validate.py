@@ -81,7 +81,7 @@ def message(arguments: dict[str, Any], schema: dict[str, Any] = SCHEMA) -> str:
          "color: expected one of 'red', 'green', got 'blue'\n... and 2 more"),
     ],
 )  # fmt: skip
-def test_problem_line_names_argument_expected_and_got(arguments: dict[str, Any], text: str) -> None:
+def test_problem_line_names_argument_expected_and_got(arguments, text):
     assert message(arguments) == text
 
 
@@ -111,7 +111,7 @@ MANY = of(**{f"name{i}": {} for i in range(15)})
                      "login: does not fit 'not' of the schema, got {'password': '***'}", id="secret"),
     ],
 )  # fmt: skip
-def test_names_are_told_together(schema: dict[str, Any], arguments: dict[str, Any], text: str) -> None:
+def test_names_are_told_together(schema, arguments, text):
     assert message(arguments, schema) == text
 
 
@@ -119,7 +119,7 @@ FORMATS = ["date", "date-time", "time", "email", "ipv4", "ipv6", "uuid", "uri", 
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_formats_are_asserted_whatever_is_installed(name: str) -> None:
+def test_formats_are_asserted_whatever_is_installed(name):
     schema = of(x={**TEXT, "format": name})
     assert message({"x": "certainly not"}, schema) == f"x: expected string ({name}), got 'certainly not'"
 
@@ -140,13 +140,13 @@ WHEN = of(t={**TEXT, "format": "date-time"})
         *(({"a": "x"}, of(a={"minimum": "low"})), ({"a": "x"}, {"$ref": "#"})),
     ],
 )
-def test_arguments_that_are_valid_or_undecided_pass(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
+def test_arguments_that_are_valid_or_undecided_pass(arguments, schema):
     check_arguments(arguments, schema)
 
 
 @QUICK
 @given(called(), st.data())
-def test_a_quick_yes_is_never_wrong(case: tuple[dict[str, Any], dict[str, Any]], data: st.DataObject) -> None:
+def test_a_quick_yes_is_never_wrong(case, data):
     schema, arguments = case
     check_arguments(arguments, schema)
     changed = {**arguments, **data.draw(st.dictionaries(st.sampled_from([*schema["properties"], "x"]), json_values))}
@@ -158,7 +158,7 @@ def test_a_quick_yes_is_never_wrong(case: tuple[dict[str, Any], dict[str, Any]],
 @given(anything_like_a_schema, st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3))
 @example({"anyOf": [False]}, {})
 @example({"properties": {"a": {"oneOf": [False, {"type": "array"}]}}}, {"a": {}})
-def test_any_document_is_checked_or_left_to_the_server(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_any_document_is_checked_or_left_to_the_server(schema, arguments):
     with contextlib.suppress(ArgumentsError):
         check_arguments(arguments, schema)
     if native_check(schema)(arguments):
@@ -189,7 +189,7 @@ PYDANTIC = {
         ({"days": float("nan")}, False),
     ],
 )
-def test_plain_schemas_are_decided_without_jsonschema(arguments: dict[str, Any], is_sure: bool) -> None:
+def test_plain_schemas_are_decided_without_jsonschema(arguments, is_sure):
     assert native_check(PYDANTIC)({"city": "Oslo", **arguments}) is is_sure
     assert not native_check(PYDANTIC)(arguments)
 
@@ -209,12 +209,12 @@ print(sys.modules["rfc3987_syntax"].__spec__.name)
 """
 
 
-def test_modules_are_imported_when_they_are_needed() -> None:
+def test_modules_are_imported_when_they_are_needed():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "False", "True", "False", "True", "False", "rfc3987_syntax"]
 
 
-def test_a_valid_call_costs_a_part_of_jsonschema() -> None:
+def test_a_valid_call_costs_a_part_of_jsonschema():
     arguments = {"city": "Oslo", "days": 2}
     validator = Draft202012Validator(PYDANTIC)
     ours = min(timeit.repeat(lambda: check_arguments(arguments, PYDANTIC), number=200, repeat=20))
@@ -222,6 +222,6 @@ def test_a_valid_call_costs_a_part_of_jsonschema() -> None:
     assert ours < theirs / 2  # a hundredth
 
 
-def test_schemas_that_come_and_go_are_not_confused() -> None:
+def test_schemas_that_come_and_go_are_not_confused():
     for kind, value in [("integer", 1), ("string", "a")] * 600:
         check_arguments({"x": value}, {"type": "object", "properties": {"x": {"type": kind}}})

@@ -80,7 +80,7 @@ def _passes(check: Any, value: Any, schema: Any) -> bool:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
-def test_both_engines_give_the_same_verdicts(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_engines_give_the_same_verdicts(schema, monkeypatch):
     with_both = verdicts(schema)
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)  # as in a browser: importing it is an ImportError
     alone = verdicts(schema)
@@ -88,7 +88,7 @@ def test_both_engines_give_the_same_verdicts(schema: Any, monkeypatch: pytest.Mo
     assert differ == []
 
 
-def test_ordinary_schemas_are_decided_without_jsonschema() -> None:
+def test_ordinary_schemas_are_decided_without_jsonschema():
     program = """
         import sys
         from mcp_magic.schema import check_arguments
@@ -133,7 +133,7 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_native_code_ends_soon_on_hostile_input(name: str) -> None:
+def test_native_code_ends_soon_on_hostile_input(name):
     schema, value = HOSTILE[name]
     began = time.process_time()
     native_check(schema)(value)
@@ -141,7 +141,7 @@ def test_native_code_ends_soon_on_hostile_input(name: str) -> None:
     assert time.process_time() - began < SECONDS
 
 
-def test_an_interrupt_ends_a_validation_in_a_keyword_of_ours() -> None:
+def test_an_interrupt_ends_a_validation_in_a_keyword_of_ours():
     schema = {"items": {"anyOf": [{"pattern": "^b"}, {"pattern": "^a"}]}}
     texts = [f"a{number}" for number in range(50_000)]
     fits = native_check(schema)
@@ -161,7 +161,7 @@ def test_an_interrupt_ends_a_validation_in_a_keyword_of_ours() -> None:
     assert fits(["a"])
 
 
-def test_a_value_too_deep_for_the_stack_is_left_to_jsonschema() -> None:
+def test_a_value_too_deep_for_the_stack_is_left_to_jsonschema():
     program = """
         import os
         from mcp_magic.schema.validate import native_check
@@ -176,7 +176,7 @@ def test_a_value_too_deep_for_the_stack_is_left_to_jsonschema() -> None:
     assert ran.stdout.split() == ["False", "False"]
 
 
-def test_nothing_is_fetched() -> None:
+def test_nothing_is_fetched():
     asked = []
 
     class Listener(http.server.BaseHTTPRequestHandler):

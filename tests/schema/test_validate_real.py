@@ -26,7 +26,7 @@ REFUSES = {name: real for name, real in REAL.items() if real.refuses is not None
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_what_a_server_takes_is_sent_and_written_as_it_is(name: str) -> None:
+def test_what_a_server_takes_is_sent_and_written_as_it_is(name):
     schema, takes, *_ = REAL[name]
     assert s.prepare_arguments(takes, schema) == (takes, {})
     assert check_answer(takes, schema) == ""
@@ -46,7 +46,7 @@ def test_what_a_server_takes_is_sent_and_written_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSES)
 @pytest.mark.parametrize("engine", ["jsonschema_rs", "jsonschema"])
-def test_what_it_refuses_is_told_by_its_cause(name: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_refuses_is_told_by_its_cause(name, engine, monkeypatch):
     schema, _, refuses, message = REFUSES[name]
     if engine == "jsonschema":  # as in a browser: importing it is an ImportError; then no pattern is checked
         monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
@@ -55,7 +55,7 @@ def test_what_it_refuses_is_told_by_its_cause(name: str, engine: str, monkeypatc
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_form_shows_and_returns_the_arguments(name: str) -> None:
+def test_the_form_shows_and_returns_the_arguments(name):
     schema, takes, refuses, message = REAL[name]
     form = Form(schema)
     form.set_arguments(takes)
@@ -67,7 +67,7 @@ def test_the_form_shows_and_returns_the_arguments(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_providers_take_the_schema_and_the_arguments_fit_it(name: str) -> None:
+def test_providers_take_the_schema_and_the_arguments_fit_it(name):
     schema, takes, *_ = REAL[name]
     function = function_of("s__t", Tool(name="t", input_schema=schema))
     renamed = {own: name for name, own in function.renamed.items()}
@@ -78,7 +78,7 @@ def test_providers_take_the_schema_and_the_arguments_fit_it(name: str) -> None:
     assert own_arguments(sent, function.renamed) == takes
 
 
-async def test_all_are_listed_called_and_given_to_langchain() -> None:
+async def test_all_are_listed_called_and_given_to_langchain():
     host = Host()
     host.consent.policy = "auto"
     tools = {f"t{number}": real for number, real in enumerate(REAL.values())}

@@ -17,7 +17,6 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic._host import Host
 
 Form = tuple[int, str, bytes]
 MARK = b"\xef\xbb\xbf"
@@ -59,7 +58,7 @@ BODIES: dict[str, tuple[Callable[[Any], Form], str]] = {
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("everything", [False, True], ids=["calls", "all"])
-async def test_a_body_is_read_as_what_it_is(host: Host, name: str, everything: bool) -> None:
+async def test_a_body_is_read_as_what_it_is(host, name, everything):
     form, remark = BODIES[name]
     async with formed(host, Formed(form, everything=everything)) as connection:
         assert await outcome(connection) == {"latin_1": "café", "not_utf_8": "caf\ufffd"}.get(name, "right")
@@ -68,7 +67,7 @@ async def test_a_body_is_read_as_what_it_is(host: Host, name: str, everything: b
 
 
 @pytest.mark.parametrize("name", ["json_as_events", "events_as_json", "list", "mark_before_events"])
-async def test_the_doctor_reads_bodies_as_what_they_are(host: Host, name: str) -> None:
+async def test_the_doctor_reads_bodies_as_what_they_are(host, name):
     form, remark = BODIES[name]
     async with serving(Formed(form, everything=True), lifespan="off") as url:
         report = await examine(host, f"{url}/mcp", call="good")
@@ -77,7 +76,7 @@ async def test_the_doctor_reads_bodies_as_what_they_are(host: Host, name: str) -
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_batch_is_read(host: Host, transport: str) -> None:
+async def test_a_batch_is_read(host, transport):
     answers = {"form": "batch", "before tools/call good": [{k: v for k, v in NOTICE.items() if k != "jsonrpc"}]}
     async with connected(host, answers, transport) as connection:
         assert await outcome(connection) == "right"
@@ -97,7 +96,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize(("status", "kind", "says"), EMPTY.values(), ids=EMPTY)
-async def test_an_empty_body_says_so_at_once(host: Host, status: int, kind: str, says: str) -> None:
+async def test_an_empty_body_says_so_at_once(host, status, kind, says):
     async with formed(host, Formed(lambda m: (status, kind, b""))) as connection:
         with pytest.raises(InvalidResponseError, match=says):
             await connection.call_tool("good", {})
@@ -125,7 +124,7 @@ REFUSALS: dict[str, Callable[[Any], Form]] = {
 
 
 @pytest.mark.parametrize("form", REFUSALS.values(), ids=REFUSALS)
-async def test_an_error_in_the_body_of_a_status_is_told(host: Host, form: Callable[[Any], Form]) -> None:
+async def test_an_error_in_the_body_of_a_status_is_told(host, form):
     server = Formed(form)
     async with formed(host, server) as connection:
         with pytest.raises(ProtocolError, match=r"Unknown tool: good \(-32602, invalid params; fault: the caller\)"):
@@ -135,7 +134,7 @@ async def test_an_error_in_the_body_of_a_status_is_told(host: Host, form: Callab
 
 
 @pytest.mark.parametrize("data", ["the model is busy", '{"error": {"message": "the model is busy"}}'])
-async def test_an_event_named_error_ends_its_request(host: Host, data: str) -> None:
+async def test_an_event_named_error_ends_its_request(host, data):
     async with formed(host, Formed(lambda m: (200, EVENTS, f"event: error\ndata: {data}\n\n".encode()))) as connection:
         said = "ProtocolError: odd:good: the model is busy (-32000, server error; fault: the server)"
         assert await outcome(connection) == said
@@ -152,7 +151,7 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize(("kind", "content", "words"), NO_ANSWERS.values(), ids=NO_ANSWERS)
-async def test_a_body_that_is_no_answer_is_quoted(host: Host, kind: str, content: bytes, words: str) -> None:
+async def test_a_body_that_is_no_answer_is_quoted(host, kind, content, words):
     async with formed(host, Formed(lambda m: (200, kind, content))) as connection:
         with pytest.raises(InvalidResponseError) as caught:
             await connection.call_tool("good", {})

@@ -60,7 +60,7 @@ async def over_http(host: Host, changing: Changing, clock: Clock) -> AsyncIterat
         yield connection
 
 
-async def test_a_listing_is_fetched_again_after_its_time(host: Host) -> None:
+async def test_a_listing_is_fetched_again_after_its_time(host):
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection:
         await connection.listing("tools")
@@ -84,7 +84,7 @@ async def test_a_listing_is_fetched_again_after_its_time(host: Host) -> None:
         assert changing.lists == 3, "a call uses the definition of its tool"
 
 
-async def test_a_notice_ends_the_time_of_a_listing(host: Host) -> None:
+async def test_a_notice_ends_the_time_of_a_listing(host):
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection:
         await connection.listing("tools")
@@ -94,7 +94,7 @@ async def test_a_notice_ends_the_time_of_a_listing(host: Host) -> None:
         assert connection.info().kept == {"tools": 60}
 
 
-async def test_a_failed_fetch_is_an_error_and_calls_go_on(host: Host) -> None:
+async def test_a_failed_fetch_is_an_error_and_calls_go_on(host):
     async def ill(context: Any, params: Any) -> Any:
         raise MCPError(-32603, "I am ill")
 
@@ -108,7 +108,7 @@ async def test_a_failed_fetch_is_an_error_and_calls_go_on(host: Host) -> None:
             await connection.listing("tools")
 
 
-async def test_a_read_is_kept_for_its_time_and_costs_no_request(host: Host) -> None:
+async def test_a_read_is_kept_for_its_time_and_costs_no_request(host):
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with connected(host, changing.server, clock) as connection, connected(host, changing.server, clock) as other:
         first = await connection.read(URI)
@@ -135,7 +135,7 @@ async def test_a_read_is_kept_for_its_time_and_costs_no_request(host: Host) -> N
 
 
 @pytest.mark.parametrize("ttl", [0, MINUTE])
-async def test_older_versions_and_no_time_keep_no_reads(host: Host, ttl: int) -> None:
+async def test_older_versions_and_no_time_keep_no_reads(host, ttl):
     changing, clock = Changing(ttl=ttl, handshake=ttl > 0), Clock()
     async with connected(host, changing.server, clock, **({"protocol": "handshake"} if ttl else {})) as connection:
         await connection.listing("tools")
@@ -146,7 +146,7 @@ async def test_older_versions_and_no_time_keep_no_reads(host: Host, ttl: int) ->
         assert (changing.reads, connection.info().kept) == (2, {})
 
 
-async def test_a_change_or_a_gap_of_a_subscription_ends_a_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_or_a_gap_of_a_subscription_ends_a_read(host, monkeypatch):
     monkeypatch.setattr("mcp_magic.session.subscriptions.FIRST_PAUSE_SECONDS", 0.01)
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection, await connection.subscribe(URI) as updates:
@@ -161,7 +161,7 @@ async def test_a_change_or_a_gap_of_a_subscription_ends_a_read(host: Host, monke
         assert (await connection.read(URI)).text == "three"
 
 
-async def test_reconnecting_keeps_nothing(host: Host) -> None:
+async def test_reconnecting_keeps_nothing(host):
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection:
         await connection.listing("tools")
@@ -174,7 +174,7 @@ async def test_reconnecting_keeps_nothing(host: Host) -> None:
             await connection.read(URI)
 
 
-async def test_another_log_in_ends_all_times(host: Host) -> None:
+async def test_another_log_in_ends_all_times(host):
     logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url, name="notes")
@@ -200,7 +200,7 @@ def answering(ttl: Any, *pages: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("ttl", "seconds"), [(10**30, 86_400), (1, cache.SHORTEST_SECONDS), (-5, None)])
-async def test_a_time_is_bounded_above_and_below(host: Host, ttl: int, seconds: float | None) -> None:
+async def test_a_time_is_bounded_above_and_below(host, ttl, seconds):
     clock = Clock()
     async with connected(host, answering(ttl), clock) as connection:
         assert await connection.listing("tools") == ()
@@ -212,14 +212,14 @@ async def test_a_time_is_bounded_above_and_below(host: Host, ttl: int, seconds: 
         assert connection.info().kept == {}
 
 
-async def test_a_listing_is_kept_for_the_shortest_time_of_its_pages(host: Host) -> None:
+async def test_a_listing_is_kept_for_the_shortest_time_of_its_pages(host):
     pages = ({"nextCursor": "1", "ttlMs": 90_000}, {"nextCursor": "2", "ttlMs": 30_000}, {"ttlMs": 60_000})
     async with connected(host, answering(0, *pages), Clock()) as connection:
         await connection.listing("tools")
         assert connection.info().kept == {"tools": 30}
 
 
-async def test_kept_reads_are_bounded_in_number_and_size(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_reads_are_bounded_in_number_and_size(host, monkeypatch):
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with connected(host, changing.server, clock) as connection:
         monkeypatch.setattr(cache, "MAX_READS", 3)

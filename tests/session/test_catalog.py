@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp import MCPError
@@ -18,20 +18,17 @@ from tests.support.asgi import Forgetful, serving
 from tests.support.bundled import load
 from tests.support.changing_server import Changing
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
-
 KINDS = ("tools", "resources", "templates", "prompts")
 
 
 @pytest.mark.parametrize("last", [None, ""])
-async def test_all_pages_are_listed_however_the_end_is_spelled(host: Host, last: str | None) -> None:
+async def test_all_pages_are_listed_however_the_end_is_spelled(host, last):
     paging = load("paging_server")
     connection = await host.connect(paging.make_server(paging.Pages(last=last)), name="paging")
     assert [len(await connection.listing(kind)) for kind in KINDS] == [25] * 4
 
 
-async def test_a_listing_without_end_keeps_its_first_pages(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listing_without_end_keeps_its_first_pages(host, monkeypatch):
     limit = all_pages.__kwdefaults__
     assert limit["limit"] == MAX_PAGES
     monkeypatch.setitem(limit, "limit", 20)  # of four listings, each of which would take seconds
@@ -42,7 +39,7 @@ async def test_a_listing_without_end_keeps_its_first_pages(host: Host, monkeypat
     assert any(text.startswith(remark) for text in connection.info().remarks)
 
 
-async def test_paging_asks_for_no_more_than_the_limit() -> None:
+async def test_paging_asks_for_no_more_than_the_limit():
     asked: list[str | None] = []
 
     class Page:
@@ -75,7 +72,7 @@ asyncio.run(main())
 """
 
 
-def test_huge_listings_without_end_are_kept_to_their_limits() -> None:
+def test_huge_listings_without_end_are_kept_to_their_limits():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines() == [
         "9",
@@ -86,7 +83,7 @@ def test_huge_listings_without_end_are_kept_to_their_limits() -> None:
     ], done.stderr
 
 
-async def test_a_missing_feature_or_method_is_an_empty_listing(host: Host) -> None:
+async def test_a_missing_feature_or_method_is_an_empty_listing(host):
     async def no_tools(*_: object) -> Any:
         raise MCPError(-32601, "Method not found")
 
@@ -97,7 +94,7 @@ async def test_a_missing_feature_or_method_is_an_empty_listing(host: Host) -> No
     assert await connection.listing("tools") == ()
 
 
-async def test_listings_are_fetched_once(host: Host) -> None:
+async def test_listings_are_fetched_once(host):
     app = Forgetful(load("math_server").server.streamable_http_app())
     async with serving(app) as url:
         connection = await host.connect(f"{url}/mcp", name="math")
@@ -109,7 +106,7 @@ async def test_listings_are_fetched_once(host: Host) -> None:
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "handshake"])
-async def test_a_tool_added_at_run_time_appears_after_notice(host: Host, era: str) -> None:
+async def test_a_tool_added_at_run_time_appears_after_notice(host, era):
     app = load("showcase_server").server.streamable_http_app()
     async with serving(Forgetful(app) if era == "handshake" else app) as url:
         connection = await host.connect(f"{url}/mcp", name="show")
@@ -140,7 +137,7 @@ def changed_while_listing(changing: Changing, once: Any) -> None:
     changing.server.add_request_handler("tools/list", PaginatedRequestParams, tools)
 
 
-async def test_a_listing_that_changes_meanwhile_is_fetched_again(host: Host) -> None:
+async def test_a_listing_that_changes_meanwhile_is_fetched_again(host):
     changing = Changing()
     connection = await host.connect(changing.server, name="changing")
     fetched, first = changing.lists, asyncio.Event()
@@ -160,7 +157,7 @@ async def test_a_listing_that_changes_meanwhile_is_fetched_again(host: Host) -> 
     assert changing.lists >= fetched + 2
 
 
-async def test_a_change_at_each_listing_keeps_nobody_waiting(host: Host) -> None:
+async def test_a_change_at_each_listing_keeps_nobody_waiting(host):
     changing = Changing()
     connection = await host.connect(changing.server, name="changing")
 
@@ -172,7 +169,7 @@ async def test_a_change_at_each_listing_keeps_nobody_waiting(host: Host) -> None
         assert len(await connection.listing("tools", refresh=True)) == 3
 
 
-async def test_an_unknown_tool_is_refused_after_one_listing(host: Host) -> None:
+async def test_an_unknown_tool_is_refused_after_one_listing(host):
     connection = await host.connect(load("math_server").server, name="math")
     sent = connection.calls
     for _ in range(3):
@@ -182,7 +179,7 @@ async def test_an_unknown_tool_is_refused_after_one_listing(host: Host) -> None:
     assert connection.calls == sent + 1
 
 
-async def test_a_tool_or_prompt_added_without_notice_is_usable(host: Host) -> None:
+async def test_a_tool_or_prompt_added_without_notice_is_usable(host):
     server = MCPServer("late")
     connection = await host.connect(server)
     server.add_tool(lambda: "new", name="added")
@@ -193,7 +190,7 @@ async def test_a_tool_or_prompt_added_without_notice_is_usable(host: Host) -> No
     assert "well?" in str(await connection.prompt("asked"))
 
 
-async def test_a_failed_refresh_keeps_the_old_listing(host: Host) -> None:
+async def test_a_failed_refresh_keeps_the_old_listing(host):
     server = MCPServer("late")
     server.add_tool(lambda: "here", name="known")
     connection = await host.connect(server)
@@ -204,7 +201,7 @@ async def test_a_failed_refresh_keeps_the_old_listing(host: Host) -> None:
     assert connection.catalog.problems == {}
 
 
-async def test_prompts_are_checked_before_they_are_asked_for(host: Host) -> None:
+async def test_prompts_are_checked_before_they_are_asked_for(host):
     connection = await host.connect(load("showcase_server").server, name="show")
     assert "Ada" in (await connection.prompt("greet", name="Ada")).text
     for arguments in ({}, {"nme": "Ada"}):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp_types import Tool
@@ -12,9 +12,6 @@ from mcp_magic.session.catalog import all_pages
 from tests.environments import ROOT
 from tests.support.doctors import sick
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from mcp_magic import Host
 
 CHANGING = """
 import json, sys
@@ -34,7 +31,7 @@ for line in sys.stdin:
 """
 
 
-async def test_ever_changing_listings_are_fetched_with_pauses(host: Host) -> None:
+async def test_ever_changing_listings_are_fetched_with_pauses(host):
     connection = await host.connect([sys.executable, "-c", CHANGING], name="changing", cwd=str(ROOT))
     await connection.listing("tools")
     await until(lambda: bool(connection.info().remarks))
@@ -57,7 +54,7 @@ def page(name: str, cursor: str) -> dict[str, Any]:
         pytest.param([page("one", "0")], id="same page"),
     ],
 )
-async def test_pages_in_a_circle_are_kept(host: Host, pages: list[Any]) -> None:
+async def test_pages_in_a_circle_are_kept(host, pages):
     answer = {"content": [{"type": "text", "text": "done"}]}
     connection = await host.connect(sick(tools__list=pages, tools__call=answer), name="paging")
     names = [item["tools"][0]["name"] for item in pages]
@@ -84,7 +81,7 @@ async def paged(*pages: tuple[list[Any], str]) -> tuple[list[Any], list[str], in
     return await all_pages(fetch, "items", remark=remarks.append), remarks, len(asked)
 
 
-async def test_paging_ends_where_a_cursor_or_all_items_came_before() -> None:
+async def test_paging_ends_where_a_cursor_or_all_items_came_before():
     items, _, asked = await paged((["x"], "more"))
     assert (items, asked) == (["x"], 2)
     items, remarks, asked = await paged((["x", "y"], ""))
@@ -92,7 +89,7 @@ async def test_paging_ends_where_a_cursor_or_all_items_came_before() -> None:
     assert (items, remarks, asked) == (["x", "y"], [said], 2)
 
 
-async def test_long_pages_are_not_compared_item_by_item() -> None:
+async def test_long_pages_are_not_compared_item_by_item():
     class Item(Tool):
         def __eq__(self, other: object) -> bool:
             raise AssertionError("two pages of 50,000 items would take hours")

@@ -18,16 +18,13 @@ from tests.support.lowlevel import serving_tools
 if TYPE_CHECKING:
     from types import FrameType
 
-    from mcp_magic._host import Host
-    from mcp_magic.session.connection import Connection
-
 
 @pytest.fixture
-async def show(host: Host) -> Connection:
+async def show(host):
     return await host.connect(load("showcase_server").server, name="show")
 
 
-async def test_connection_info_is_a_value_that_does_not_change(host: Host) -> None:
+async def test_connection_info_is_a_value_that_does_not_change(host):
     connection = await host.connect(load("math_server").server, name="math")
     shown: dict[str, Any] = connection._repr_mimebundle_()
     assert shown["text/plain"].startswith("math: open\n  in-process MCPServer 'math'")
@@ -45,7 +42,7 @@ async def test_connection_info_is_a_value_that_does_not_change(host: Host) -> No
 # Tools as functions
 
 
-async def test_tool_is_awaitable_with_signature_and_documentation(show: Connection) -> None:
+async def test_tool_is_awaitable_with_signature_and_documentation(show):
     enums = show.tools.enums
     assert inspect.iscoroutinefunction(type(enums).__call__)
     parameters = inspect.signature(enums).parameters
@@ -58,7 +55,7 @@ async def test_tool_is_awaitable_with_signature_and_documentation(show: Connecti
     assert (await show.tools["one_text"](text="hello")).text == "hello"
 
 
-async def test_signatures_accept_the_examples_of_their_schemas(show: Connection) -> None:
+async def test_signatures_accept_the_examples_of_their_schemas(show):
     for name in ("enums", "nullable", "union", "tree", "defaults", "formats"):
         tool = show.tools[name]
         example = schema.example_arguments(tool.definition.input_schema)
@@ -66,7 +63,7 @@ async def test_signatures_accept_the_examples_of_their_schemas(show: Connection)
         assert not (await tool(**example)).is_error
 
 
-async def test_missing_and_unknown_arguments_are_refused_unsent(show: Connection) -> None:
+async def test_missing_and_unknown_arguments_are_refused_unsent(show):
     sent = show.calls
     with pytest.raises(errors.ArgumentsError):
         await show.tools.slow()
@@ -83,7 +80,7 @@ async def test_missing_and_unknown_arguments_are_refused_unsent(show: Connection
     assert show.calls == sent
 
 
-async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> None:
+async def test_the_namespace_completes_counts_and_iterates(show):
     assert "slow" in dir(show.tools)
     assert "slow" in show.tools
     assert len(show.tools) == len(list(show.tools)) > 50
@@ -101,7 +98,7 @@ async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> 
     assert show.tools.slow is not before, "a definition that may have changed has a new function"
 
 
-async def test_underscore_reaches_a_hyphenated_tool_where_unambiguous(host: Host) -> None:
+async def test_underscore_reaches_a_hyphenated_tool_where_unambiguous(host):
     names = ["get-sum", "a-b", "a.b", "c_d", "c-d", "class", "3d"]
     wide = {"type": "object", "properties": {"max-width": {"type": "integer"}}, "required": ["max-width"]}
     server = serving_tools(*(types.Tool(name=name, input_schema=wide) for name in names))
@@ -120,7 +117,7 @@ async def test_underscore_reaches_a_hyphenated_tool_where_unambiguous(host: Host
 # Calls
 
 
-async def test_all_ways_to_call_accept_any_argument_name(host: Host) -> None:
+async def test_all_ways_to_call_accept_any_argument_name(host):
     names = ("self", "tool", "name", "arguments", "timeout", "server", "connection", "args", "kwargs", "named", "class")
     texts = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
     connection = await host.connect(serving_tools(types.Tool(name="f", input_schema=texts)), name="any")
@@ -135,7 +132,7 @@ async def test_all_ways_to_call_accept_any_argument_name(host: Host) -> None:
         assert answer.text == repr(sorted(all_named.items()))
 
 
-async def test_call_refused_before_listing_is_sent_again_once(host: Host) -> None:
+async def test_call_refused_before_listing_is_sent_again_once(host):
     entered: list[str] = []
 
     async def tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -155,7 +152,7 @@ async def test_call_refused_before_listing_is_sent_again_once(host: Host) -> Non
     assert entered == ["call", "list", "call"]
 
 
-async def test_a_call_goes_straight_to_its_transport(show: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_goes_straight_to_its_transport(show, monkeypatch):
     monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)  # a test before this one may have set one
     await show.call_tool("one_text", {"text": "warm"})
     entered: list[tuple[str, str]] = []
@@ -177,7 +174,7 @@ async def test_a_call_goes_straight_to_its_transport(show: Connection, monkeypat
     assert len({module for module, _ in way}) <= 7, way
 
 
-async def test_a_protocol_error_has_its_code_and_what_it_means(show: Connection) -> None:
+async def test_a_protocol_error_has_its_code_and_what_it_means(show):
     with pytest.raises(errors.ProtocolError) as failed:
         await show.call("fail_protocol")
     said = "show:fail_protocol: This tool always refuses its parameters (-32602, invalid params; fault: the caller)"

@@ -27,7 +27,6 @@ from tests.support.lowlevel import serving_tools
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 SERVER = [sys.executable, str(SUPPORT / "arguments_server.py")]
@@ -37,7 +36,7 @@ SUMS = CITIES.groupby("city")[["n"]].sum()
 
 
 @pytest.fixture
-async def server(host: Host) -> Connection:
+async def server(host):
     return await host.connect(SERVER, name="args")
 
 
@@ -50,7 +49,7 @@ async def echoed(connection: Connection, tool: str, **arguments: Any) -> Any:
 
 
 @needs_node
-async def test_required_default_is_filled_in_and_reported(host: Host, tmp_path: Path) -> None:
+async def test_required_default_is_filled_in_and_reported(host, tmp_path):
     browser = await host.connect(playwright_command(tmp_path), name="browser")
     result = await browser.tools.browser_take_screenshot()
     assert result.filled == {"scale": "css"}
@@ -61,7 +60,7 @@ async def test_required_default_is_filled_in_and_reported(host: Host, tmp_path: 
     assert (device.filled, "filled in" in str(device)) == ({}, False)
 
 
-async def test_data_frame_becomes_rows_of_sheet_and_table(host: Host, tmp_path: Path) -> None:
+async def test_data_frame_becomes_rows_of_sheet_and_table(host, tmp_path):
     excel = await host.connect(excel_command(), name="excel", env={"EXCEL_FILES_PATH": str(tmp_path)})
     await excel.call("create_workbook", path="book.xlsx")
     await excel.call("write_range", path="book.xlsx", sheet="Sheet1", at="A1", rows=CITIES)
@@ -107,7 +106,7 @@ VALUES: list[tuple[Any, Any]] = [
 ]
 
 
-async def test_all_ways_to_call_send_an_object_as_the_same_json(server: Connection, host: Host) -> None:
+async def test_all_ways_to_call_send_an_object_as_the_same_json(server, host):
     host.consent.policy = "auto"
     by_model = {tool.metadata["tool"]: tool for tool in langchain_tools(server)}["any"]
 
@@ -143,12 +142,12 @@ TABLES: list[tuple[str, str, Any, Any]] = [
 ]
 
 
-async def test_a_table_is_what_the_schema_wants(server: Connection) -> None:
+async def test_a_table_is_what_the_schema_wants(server):
     for tool, name, value, expected in TABLES:
         assert (await echoed(server, tool, **{name: value}))[name] == expected
 
 
-async def test_error_names_missing_value_where_null_is_invalid(host: Host) -> None:
+async def test_error_names_missing_value_where_null_is_invalid(host):
     number = {"type": "object", "properties": {"xs": {"type": "array", "items": {"type": "number"}}}}
     strict = await host.connect(serving_tools(Tool(name="t", input_schema=number)), name="strict")
     with pytest.raises(ArgumentsError, match=r"^xs\[1\]: expected number, got nan, which JSON does not have$"):
@@ -162,7 +161,7 @@ async def test_error_names_missing_value_where_null_is_invalid(host: Host) -> No
 LONE = "a\ud83db"
 
 
-async def test_a_lone_surrogate_is_an_error_and_the_session_lives_on(server: Connection, host: Host) -> None:
+async def test_a_lone_surrogate_is_an_error_and_the_session_lives_on(server, host):
     [process, _] = (await server.call("any", x="first")).data
     greet = PromptReference(type="ref/prompt", name="greet")
     ways: list[Callable[[], Awaitable[Any]]] = [
@@ -193,7 +192,7 @@ async def test_a_lone_surrogate_is_an_error_and_the_session_lives_on(server: Con
     assert server.failures == 0
 
 
-async def test_arguments_an_approver_changes_are_converted_and_checked(host: Host) -> None:
+async def test_arguments_an_approver_changes_are_converted_and_checked(host):
     anything = await host.connect(serving_tools(Tool(name="t", input_schema={"type": "object"})), name="s")
     host.consent.rules.append(Rule("ask", "s:*"))
     edits = iter([{"day": dt.date(2026, 1, 2)}, {"day": LONE}])
@@ -226,7 +225,7 @@ NESTED: dict[str, Any] = {
 }
 
 
-async def test_only_required_arguments_get_their_defaults(host: Host) -> None:
+async def test_only_required_arguments_get_their_defaults(host):
     connection = await host.connect(serving_tools(Tool(name="t", input_schema=NESTED)), name="s")
     with pytest.raises(ArgumentsError, match=r"^missing: title \(string\)$"):  # null is no string
         await connection.call("t")

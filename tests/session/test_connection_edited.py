@@ -15,9 +15,6 @@ from mcp_magic.results.cards import edited
 from tests.support.doctors import SICK
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 CHANGED = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
@@ -28,9 +25,7 @@ def card(connection: Connection) -> str:
     return text
 
 
-async def test_a_changed_program_is_told_by_card_result_and_error(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_changed_program_is_told_by_card_result_and_error(host, tmp_path, monkeypatch):
     monkeypatch.setattr("mcp_magic.session.connection.LOOK_SECONDS", 0.0)
     program = tmp_path / "ed.py"
     source = SICK.read_text()

@@ -9,9 +9,6 @@ from mcp_magic.session import events
 from tests.support.changing_server import URI, Changing
 
 if TYPE_CHECKING:
-    import pytest
-
-    from mcp_magic._host import Host
     from mcp_magic.session.events import EventStream, SessionEvent
 
 
@@ -28,7 +25,7 @@ async def next_of(stream: EventStream, kind: str) -> tuple[str, str, str, str]:
     raise AssertionError(f"the stream ended without an event of the kind {kind}")
 
 
-async def test_events_report_states_listings_and_changes_to_the_end(host: Host) -> None:
+async def test_events_report_states_listings_and_changes_to_the_end(host):
     connection = await host.connect(Changing().server, name="notes")
     following = connection.events()
     await connection.listing("tools", refresh=True)
@@ -46,7 +43,7 @@ async def test_events_report_states_listings_and_changes_to_the_end(host: Host) 
     assert all(event[0] == "notes" for event in rest), "it ends"
 
 
-async def test_events_remember_work_until_it_or_its_server_ends(host: Host) -> None:
+async def test_events_remember_work_until_it_or_its_server_ends(host):
     connection = await host.connect(Changing().server, name="ci")
     other = await host.connect(Changing().server, name="dash")
     connection.publish("job", "build", "working")
@@ -63,7 +60,7 @@ async def test_events_remember_work_until_it_or_its_server_ends(host: Host) -> N
     assert host.events.under_way() == []
 
 
-async def test_events_limit_memory_for_work_and_waiting_events(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_limit_memory_for_work_and_waiting_events(host, monkeypatch):
     monkeypatch.setattr(events, "MAX_UNDER_WAY", 3)
     connection = await host.connect(Changing().server, name="ci")
     following = connection.events()

@@ -21,8 +21,6 @@ from tests.support.processes import PLAIN, children
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp_magic.session.connection import Connection
 
 SERVER = "(-32000, server error; fault: the server)"
@@ -47,7 +45,7 @@ def error(code: int, message: str) -> str:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_an_error_of_a_server_is_its_own(host: Host, transport: str) -> None:
+async def test_an_error_of_a_server_is_its_own(host, transport):
     answers: dict[str, Any] = {f"tools/call {name}": error(*case[:2]) for name, case in OWN.items()}
     answers["tools/list"] = {"tools": [{**TOOL, "name": name} for name in ("good", *OWN)]}
     async with connected(host, answers, transport) as connection:
@@ -60,7 +58,7 @@ async def test_an_error_of_a_server_is_its_own(host: Host, transport: str) -> No
 
 
 @pytest.mark.parametrize("protocol", ["auto", "handshake"])
-async def test_an_error_of_a_server_in_this_kernel_is_its_own(host: Host, protocol: str) -> None:
+async def test_an_error_of_a_server_in_this_kernel_is_its_own(host, protocol):
     server = MCPServer("here")
 
     @server.tool()
@@ -74,7 +72,7 @@ async def test_an_error_of_a_server_in_this_kernel_is_its_own(host: Host, protoc
 
 
 @pytest.mark.parametrize("how", ["stdio", "http", "404"])
-async def test_own_errors_are_replayed_as_such(tmp_path: Path, how: str) -> None:
+async def test_own_errors_are_replayed_as_such(tmp_path, how):
     refused = {"code": -32602, "message": "Unknown tool: good"}
     server = Formed(lambda m: (404, JSON, body({"jsonrpc": "2.0", "id": m["id"], "error": refused})))
     answers = {"tools/call good": error(-32000, "Connection closed")}
@@ -143,7 +141,7 @@ async def said(connection: Connection, tool: str, **arguments: object) -> str:
     return f"{type(caught.value).__name__}: {caught.value}"
 
 
-async def test_a_failure_of_tool_or_server_has_its_own_words(host: Host, tmp_path: Path) -> None:
+async def test_a_failure_of_tool_or_server_has_its_own_words(host, tmp_path):
     (tmp_path / "half.py").write_text(HALF)
     program = [sys.executable, str(tmp_path / "half.py")]
     half = await host.connect(program, name="half", env={"API_TOKEN": "sesame-123"})
@@ -163,7 +161,7 @@ async def test_a_failure_of_tool_or_server_has_its_own_words(host: Host, tmp_pat
     assert await said(half, "die") == later
 
 
-async def test_a_remote_server_is_said_to_know_why_a_tool_failed(host: Host) -> None:
+async def test_a_remote_server_is_said_to_know_why_a_tool_failed(host):
     server = MCPServer("web")
 
     @server.tool()
@@ -178,7 +176,7 @@ async def test_a_remote_server_is_said_to_know_why_a_tool_failed(host: Host) -> 
         await host.disconnect("web")
 
 
-async def test_a_server_killed_between_calls_says_by_which_signal(host: Host) -> None:
+async def test_a_server_killed_between_calls_says_by_which_signal(host):
     connection = await host.connect(PLAIN, name="show")
     children()[0].kill()
     await until(lambda: connection.state == "lost")

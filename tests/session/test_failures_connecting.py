@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -17,11 +17,6 @@ from mcp_magic.config.targets import resolve_target
 from tests.support.asgi import answering, never, serving
 from tests.support.checking import failure, script
 from tests.support.processes import PLAIN, free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 ENDED = "x: python {file} ended before it answered (exit code {code})."
 WAITED = "x: python {file} did not answer the handshake within {seconds} s (--timeout S waits longer)."
@@ -68,9 +63,7 @@ PROGRAMS: dict[str, tuple[str, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("program", "kind", "says"), PROGRAMS.values(), ids=PROGRAMS)
-async def test_a_program_that_is_no_server_is_told(
-    host: Host, tmp_path: Path, program: str, kind: type[Exception], says: str
-) -> None:
+async def test_a_program_that_is_no_server_is_told(host, tmp_path, program, kind, says):
     command = script(tmp_path, program)
     error = await failure(host, command, timeout=3, env={"API_TOKEN": "sesame-123"})
     assert (type(error), str(error)) == (kind, says.format(file=command[1], seconds=3))
@@ -79,7 +72,7 @@ async def test_a_program_that_is_no_server_is_told(
         assert "import nothing_of_the_kind" in error.stderr
 
 
-async def test_a_command_that_cannot_be_started_is_told(host: Host, tmp_path: Path) -> None:
+async def test_a_command_that_cannot_be_started_is_told(host, tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("no program")
     denied = f"the command '{path}' cannot be started: Permission denied; `chmod +x {path}` makes it executable."
@@ -96,26 +89,26 @@ async def test_a_command_that_cannot_be_started_is_told(host: Host, tmp_path: Pa
         assert (type(error), str(error)) == (errors.CommandNotFoundError, f"x: {says}")
 
 
-async def test_a_program_that_sends_back_its_input_is_no_server(host: Host) -> None:
+async def test_a_program_that_sends_back_its_input_is_no_server(host):
     error = await failure(host, ["cat"])
     assert type(error) is errors.NotAnMCPServerError
     assert str(error).startswith("x: cat answered, but not as an MCP server: ")
 
 
-async def test_a_server_that_ignores_the_end_of_input_is_killed(host: Host, tmp_path: Path) -> None:
+async def test_a_server_that_ignores_the_end_of_input_is_killed(host, tmp_path):
     code = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
     error = await failure(host, script(tmp_path, code), timeout=0.5)  # the fixture checks that the process is gone
     assert type(error) is errors.ConnectTimeoutError
 
 
-async def test_an_http_handshake_without_an_answer_times_out(host: Host) -> None:
+async def test_an_http_handshake_without_an_answer_times_out(host):
     async with serving(never, lifespan="off") as url:
         error = await failure(host, f"{url}/mcp", timeout=0.5)
     assert type(error) is errors.ConnectTimeoutError
     assert str(error) == f"x: {url}/mcp did not answer the handshake within 0.5 s (--timeout S waits longer)."
 
 
-async def test_an_address_that_nobody_has_is_told(host: Host) -> None:
+async def test_an_address_that_nobody_has_is_told(host):
     port = free_port()
     for scheme in ("http", "ws"):
         error = await failure(host, f"{scheme}://127.0.0.1:{port}/mcp")
@@ -137,7 +130,7 @@ async def test_an_address_that_nobody_has_is_told(host: Host) -> None:
     ],
     ids=["page", "json"],
 )
-async def test_a_web_site_that_is_no_server_is_told(host: Host, body: bytes, kind: str, says: str) -> None:
+async def test_a_web_site_that_is_no_server_is_told(host, body, kind, says):
     async with serving(answering(200, body, kind)) as url:
         error = await failure(host, f"{url}/")
     assert type(error) is errors.NotAnMCPServerError
@@ -154,14 +147,14 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("status", STATUSES)
-async def test_an_http_status_is_told_with_its_meaning(host: Host, status: int) -> None:
+async def test_an_http_status_is_told_with_its_meaning(host, status):
     async with serving(answering(status)) as url:
         error = await failure(host, f"{url}/mcp")
     assert (type(error), error.status) == (errors.HTTPStatusError, status)
     assert str(error) == f"x: {url}/mcp answered HTTP {status} ({STATUSES[status]}."
 
 
-async def test_a_server_of_this_kernel_that_does_not_start_is_told(host: Host) -> None:
+async def test_a_server_of_this_kernel_that_does_not_start_is_told(host):
     @asynccontextmanager
     async def lifespan(server: object) -> object:  # type: ignore[misc]
         raise RuntimeError("no database")
@@ -172,14 +165,14 @@ async def test_a_server_of_this_kernel_that_does_not_start_is_told(host: Host) -
     assert str(error) == "x: MCPServer 'broken' failed to start: no database"
 
 
-async def test_a_table_that_describes_no_server_is_told(host: Host) -> None:
+async def test_a_table_that_describes_no_server_is_told(host):
     assert "command" in str(await failure(host, {}))
     assert "both" in str(await failure(host, {"command": "x", "url": "http://h"}))
     assert "carrier" in str(await failure(host, {"url": "http://h", "type": "carrier"}))
 
 
 @pytest.mark.timed
-async def test_a_cancelled_connect_ends_its_server(host: Host, tmp_path: Path) -> None:
+async def test_a_cancelled_connect_ends_its_server(host, tmp_path):
     started = tmp_path / "started"
     command = script(tmp_path, f"open({str(started)!r}, 'w').close()\nimport sys\nfor line in sys.stdin: pass")
     connecting = asyncio.ensure_future(host.connect(command, name="x"))
@@ -193,7 +186,7 @@ async def test_a_cancelled_connect_ends_its_server(host: Host, tmp_path: Path) -
     await host.close()  # waits for the server that is still ending; the fixture checks that it is gone
 
 
-async def test_many_connects_report_failures_and_keep_the_rest(host: Host) -> None:
+async def test_many_connects_report_failures_and_keep_the_rest(host):
     dying, _ = resolve_target([sys.executable, "-S", "-c", "pass"])
     working, _ = resolve_target(PLAIN)
     outcome = await host.connect_many({"bad": dying, "math": working, "gone": StdioSpec(command="nowhere-to-be-found")})
@@ -203,7 +196,7 @@ async def test_many_connects_report_failures_and_keep_the_rest(host: Host) -> No
     assert (await host.call("math:add", a=1, b=1)).data == 2
 
 
-async def test_an_unexpected_error_ends_connect(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_ends_connect(host, monkeypatch):
     def explain(error: BaseException, place: object) -> Exception:
         raise RuntimeError("nobody expects this")
 

@@ -27,7 +27,7 @@ TRANSPORT_ERRORS = [
 
 
 @pytest.mark.parametrize("kind", TRANSPORT_ERRORS, ids=lambda kind: kind.__name__)
-def test_transport_errors_of_httpx2_are_explained(kind: type[Exception]) -> None:
+def test_transport_errors_of_httpx2_are_explained(kind):
     explained = connect_error(ExceptionGroup("unhandled", [ExceptionGroup("inner", [kind("sesame-123 lost")])]), HTTP)
     assert isinstance(explained, errors.ConnectError | errors.TargetError)
     assert not str(explained).startswith("web: cannot connect"), "the fallback is for what nobody foresaw"
@@ -37,12 +37,12 @@ def test_transport_errors_of_httpx2_are_explained(kind: type[Exception]) -> None
 
 
 @pytest.mark.parametrize("kind", [anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, EOFError])
-def test_closed_streams_end_a_session(kind: type[Exception]) -> None:
+def test_closed_streams_end_a_session(kind):
     assert isinstance(request_error(kind(), HTTP, "web:tool"), errors.SessionClosedError)
     assert isinstance(connect_error(kind(), HTTP), errors.ConnectError)
 
 
-def test_the_error_that_tells_most_is_taken_and_ours_kept() -> None:
+def test_the_error_that_tells_most_is_taken_and_ours_kept():
     assert str(connect_error(KeyError("sesame-123"), HTTP)) == "web: cannot connect to http://127.0.0.1:1/mcp: '***'"
     assert str(request_error(KeyError("x"), HTTP, "web:tool")) == "web:tool: KeyError: 'x'"
     mine = errors.TargetError("x")
@@ -67,14 +67,14 @@ CODE_WORDS = [
 
 
 @pytest.mark.parametrize(("code", "data", "words"), CODE_WORDS)
-def test_protocol_errors_say_whose_fault_and_what_to_do(code: int, data: object, words: str) -> None:
+def test_protocol_errors_say_whose_fault_and_what_to_do(code, data, words):
     explained = request_error(MCPError(code, "no", data), HTTP, "web:x")
     assert isinstance(explained, errors.ProtocolError)
     assert words in str(explained)
     assert len(str(explained).splitlines()) <= 2
 
 
-def test_protocol_errors_keep_their_code_and_data() -> None:
+def test_protocol_errors_keep_their_code_and_data():
     codes = {value for name, value in vars(mcp_types).items() if name.isupper() and isinstance(value, int)}
     assert {code for code in codes if -32800 < code <= -32000} <= set(CODES)
     explained = request_error(MCPError(-32602, "Unknown tool: x", {"a": 1}), HTTP, "web:x")
@@ -97,7 +97,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("status", STATUSES)
-async def test_a_status_in_a_session_says_whose_fault_it_is(status: int) -> None:
+async def test_a_status_in_a_session_says_whose_fault_it_is(status):
     attempt = Attempt()
     attempt.status = status
     failure = MCPError(-32603, "Server returned an error response")
@@ -107,7 +107,7 @@ async def test_a_status_in_a_session_says_whose_fault_it_is(status: int) -> None
     assert (explained.status, explained.retry_after) == (status, None)
 
 
-def test_programs_and_websockets_that_fail_are_explained() -> None:
+def test_programs_and_websockets_that_fail_are_explained():
     program = Place("x", StdioSpec(command="x"))
     for error in (
         PermissionError(13, "no"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,6 @@ from tests.support.processes import free_port
 from tests.support.rogue_http import rogue_http
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
-
 SESSIONS = {
     "space": (b"a b", "a b"),
     "utf_8": ("sitzung-ü".encode(), r"sitzung-\xc3\xbc"),
@@ -29,7 +26,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize(("session", "shown"), SESSIONS.values(), ids=SESSIONS)
-async def test_an_odd_session_id_is_sent_as_it_came(host: Host, session: bytes, shown: str) -> None:
+async def test_an_odd_session_id_is_sent_as_it_came(host, session, shown):
     async with rogue_http(session=session) as rogue:
         connection = await host.connect(rogue.url, name="odd", protocol="handshake")
         assert await outcome(connection, "right") == "right"
@@ -43,7 +40,7 @@ async def test_an_odd_session_id_is_sent_as_it_came(host: Host, session: bytes, 
 
 
 @pytest.mark.parametrize("session", [b"a\x00b", b"a\x0bb"], ids=["null", "tab"])
-async def test_a_session_id_that_http_refuses_is_named(host: Host, session: bytes) -> None:
+async def test_a_session_id_that_http_refuses_is_named(host, session):
     async with rogue_http(session=session) as rogue:
         with pytest.raises(NotAnMCPServerError) as caught:
             await host.connect(rogue.url, name="odd")
@@ -70,7 +67,7 @@ FORGOTTEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("sessions", [True, False], ids=["with_id", "without_id"])
 @pytest.mark.parametrize("form", FORGOTTEN.values(), ids=FORGOTTEN)
-async def test_a_session_lost_in_any_words_is_renewed(host: Host, form: Any, sessions: bool) -> None:
+async def test_a_session_lost_in_any_words_is_renewed(host, form, sessions):
     server = Formed(lambda m: form(m) if server.counts["tools/call"] == 1 else (200, JSON, body(m)))
     server.sessions = sessions
     async with formed(host, server, protocol="handshake") as connection:
@@ -79,7 +76,7 @@ async def test_a_session_lost_in_any_words_is_renewed(host: Host, form: Any, ses
         assert server.counts["initialize"] == 1 + sessions
 
 
-async def test_sessions_forgotten_at_once_are_given_up(host: Host) -> None:
+async def test_sessions_forgotten_at_once_are_given_up(host):
     def form(message: Any) -> tuple[int, str, bytes]:
         if "protocolVersion" in message["result"]:
             return 200, JSON, body(message)
@@ -124,7 +121,7 @@ class Restarted(Formed):
         await send({"type": "http.response.body", "body": content})
 
 
-async def test_a_server_that_restarts_often_is_not_given_up(host: Host) -> None:
+async def test_a_server_that_restarts_often_is_not_given_up(host):
     """Its sessions are forgotten, too, and nothing is asked in them."""
     host.reconnection.first, host.reconnection.longest = 0.05, 0.2
     port = free_port()
@@ -160,7 +157,7 @@ def redirecting(server: Any, is_away: Any, where: Any, status: int = 307, *, len
 
 @pytest.mark.parametrize("length", [True, False], ids=["length", "chunks"])
 @pytest.mark.parametrize("status", [307, 308])
-async def test_a_redirect_on_the_same_origin_is_followed(host: Host, status: int, length: bool) -> None:
+async def test_a_redirect_on_the_same_origin_is_followed(host, status, length):
     server = Formed(lambda m: (200, JSON, body(m)))
     app = redirecting(server, lambda path, _: path == "/mcp", lambda _: "/mcp/", status, length=length)
     async with formed(host, app) as connection:
@@ -170,7 +167,7 @@ async def test_a_redirect_on_the_same_origin_is_followed(host: Host, status: int
 
 
 @pytest.mark.parametrize("paths", [["/mcp"], ["/mcp", "/mcp/"]], ids=["itself", "slash"])
-async def test_redirects_in_a_circle_are_noticed(host: Host, paths: list[str]) -> None:
+async def test_redirects_in_a_circle_are_noticed(host, paths):
     asked: list[str] = []
 
     def where(path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,6 @@ from tests.support.proxy import proxied
 from tests.support.rogue_http import FAULTS, LONG, MEGABYTE, rogue_http
 from tests.support.speaking import MODERN
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 SHORT = 1.0
 SECRET = "Bearer canary-4711"
@@ -71,16 +67,16 @@ BIG = ("long_json", "long_event", "packed")
 
 
 @pytest.fixture
-def host(spotless: Host) -> Host:
+def host(spotless):
     return spotless
 
 
-def test_all_faults_of_the_server_are_in_the_table() -> None:
+def test_all_faults_of_the_server_are_in_the_table():
     assert {row.tool for row in ROWS} | {"redirect_loop", *BIG} == set(FAULTS)
 
 
 @in_eras(ROWS, IN_BOTH)
-async def test_a_fault_is_one_clear_error_or_none(host: Host, version: str, rows: list[Row]) -> None:
+async def test_a_fault_is_one_clear_error_or_none(host, version, rows):
     async with bystander(host), rogue_http() as other, rogue_http(version, elsewhere=other.url) as rogue:
         connection = await host.connect(rogue.url, name="rogue", headers={"Authorization": SECRET})
         await check_rows(connection, rows, lambda tool: rogue.calls[tool])
@@ -92,7 +88,7 @@ async def test_a_fault_is_one_clear_error_or_none(host: Host, version: str, rows
 
 
 @pytest.mark.parametrize("tool", BIG)
-async def test_a_long_answer_is_read_up_to_a_limit(host: Host, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+async def test_a_long_answer_is_read_up_to_a_limit(host, monkeypatch, tool):
     async with rogue_http() as rogue:
         connection = await host.connect(rogue.url, name="rogue")
         text = (await connection.call_tool(tool, {}, timeout=100)).text
@@ -111,7 +107,7 @@ async def test_a_long_answer_is_read_up_to_a_limit(host: Host, monkeypatch: pyte
         await host.disconnect("rogue")
 
 
-async def test_calls_at_the_same_time_have_a_fate_each(host: Host) -> None:
+async def test_calls_at_the_same_time_have_a_fate_each(host):
     async with rogue_http(MODERN) as rogue:
         connection = await host.connect(rogue.url, name="rogue")
         assert isinstance(await outcome(connection, "redirect_loop"), MCPMagicError)
@@ -127,7 +123,7 @@ async def test_calls_at_the_same_time_have_a_fate_each(host: Host) -> None:
 
 
 @ERAS
-async def test_a_network_that_is_cut_or_stalls_ends_calls(host: Host, version: str) -> None:
+async def test_a_network_that_is_cut_or_stalls_ends_calls(host, version):
     async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         waiting = [asyncio.create_task(outcome(connection, "hang")) for _ in range(10)]
@@ -148,7 +144,7 @@ async def test_a_network_that_is_cut_or_stalls_ends_calls(host: Host, version: s
 
 
 @ERAS
-async def test_a_call_waits_for_the_network_and_is_made_once(host: Host, version: str) -> None:
+async def test_a_call_waits_for_the_network_and_is_made_once(host, version):
     async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         for count in (1, 2, 3):
@@ -168,7 +164,7 @@ async def test_a_call_waits_for_the_network_and_is_made_once(host: Host, version
         await host.disconnect("rogue")
 
 
-async def test_calls_over_a_flapping_network_are_made_at_most_once(host: Host) -> None:
+async def test_calls_over_a_flapping_network_are_made_at_most_once(host):
     async with rogue_http(MODERN) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         answered = 0

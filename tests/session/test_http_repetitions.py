@@ -115,7 +115,7 @@ async def nothing(send: Any, message: Any) -> None:
         pytest.param(405, b"", id="405"),
     ],
 )
-async def test_get_without_a_stream_keeps_the_session(host: Host, status: int, body: bytes) -> None:
+async def test_get_without_a_stream_keeps_the_session(host, status, body):
     server = Express(lambda send: answer(send, status, body, "text/plain"))
     async with connected(host, server, reconnect=status != 400) as connection:
         await until(lambda: server.counts["GET"] >= (1 if status == 405 else 2))  # the SDK tries once more
@@ -127,7 +127,7 @@ async def test_get_without_a_stream_keeps_the_session(host: Host, status: int, b
         assert [remark.startswith(said) for remark in remarks] == ([] if status == 405 else [True])
 
 
-async def test_sessions_forgotten_each_time_are_renewed_with_pauses(host: Host) -> None:
+async def test_sessions_forgotten_each_time_are_renewed_with_pauses(host):
     server = Express()
     async with connected(host, server) as connection:
         server.forgets = {"tools/call"}
@@ -140,7 +140,7 @@ async def test_sessions_forgotten_each_time_are_renewed_with_pauses(host: Host) 
         assert (await connection.call("add")).text == "3"
 
 
-async def test_streams_that_end_at_once_are_reopened_with_pauses(host: Host) -> None:
+async def test_streams_that_end_at_once_are_reopened_with_pauses(host):
     server = Express(ended_stream)
     async with connected(host, server) as connection:
         await until(lambda: server.counts["GET"] >= 3)
@@ -153,7 +153,7 @@ async def test_streams_that_end_at_once_are_reopened_with_pauses(host: Host) -> 
         assert server.counts["initialize"] == 1
 
 
-async def test_answers_that_never_come_are_resumed_with_pauses(host: Host) -> None:
+async def test_answers_that_never_come_are_resumed_with_pauses(host):
     server = Express(unfinished)
     server.calls = unfinished
     async with connected(host, server) as connection:
@@ -163,7 +163,7 @@ async def test_answers_that_never_come_are_resumed_with_pauses(host: Host) -> No
         assert server.counts["tools/call"] == 1
 
 
-async def test_a_session_is_used_only_where_the_server_wants_one(host: Host) -> None:
+async def test_a_session_is_used_only_where_the_server_wants_one(host):
     server = Express()
     server.calls, server.gives_session = nothing, False
     async with connected(host, server) as connection:
@@ -180,7 +180,7 @@ async def test_a_session_is_used_only_where_the_server_wants_one(host: Host) -> 
 # Messages that the server never takes
 
 
-async def test_an_untaken_notification_holds_no_call_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_untaken_notification_holds_no_call_back(host, monkeypatch):
     monkeypatch.setattr(http, "TAKING_SECONDS", 0.2)
     server = Express()
     server.mute = {"notifications/initialized"}
@@ -189,7 +189,7 @@ async def test_an_untaken_notification_holds_no_call_back(host: Host, monkeypatc
         assert "it does not answer the POST of a notification" in "\n".join(connection.info().remarks)
 
 
-async def test_the_timeout_of_a_call_is_that_of_its_listing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_timeout_of_a_call_is_that_of_its_listing(host, monkeypatch):
     monkeypatch.setattr("mcp_magic._host.PREFETCH_SECONDS", 0.1)
     server = Express()
     server.mute = {"tools/list"}

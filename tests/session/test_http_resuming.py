@@ -152,7 +152,7 @@ def has(connection: Connection, name: str) -> bool:
 
 
 @pytest.mark.parametrize("cuts", [1, 4])
-async def test_answer_and_progress_arrive_after_stream_is_cut(quick: Host, cuts: int) -> None:
+async def test_answer_and_progress_arrive_after_stream_is_cut(quick, cuts):
     server = Stepping()
     told: list[float] = []
     async with connected(quick, server) as (connection, proxy):
@@ -173,7 +173,7 @@ async def test_answer_and_progress_arrive_after_stream_is_cut(quick: Host, cuts:
         assert (connection.state, connection.failures) == ("open", 0)
 
 
-async def test_stream_resumes_after_a_long_absence_and_refusals(quick: Host) -> None:
+async def test_stream_resumes_after_a_long_absence_and_refusals(quick):
     server = Stepping()
     async with connected(quick, server) as (connection, proxy):
         call = await stepping(connection)
@@ -190,7 +190,7 @@ async def test_stream_resumes_after_a_long_absence_and_refusals(quick: Host) -> 
         assert server.runs == 2
 
 
-async def test_call_with_forgotten_session_ends_with_an_error(quick: Host) -> None:
+async def test_call_with_forgotten_session_ends_with_an_error(quick):
     server = Stepping()
     async with connected(quick, server) as (connection, proxy):
         call = await stepping(connection)
@@ -203,7 +203,7 @@ async def test_call_with_forgotten_session_ends_with_an_error(quick: Host) -> No
         assert server.runs == 1
 
 
-async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host) -> None:
+async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick):
     begun = time.monotonic()
     async with connected(quick, Stepping()) as (connection, proxy):
         call = await stepping(connection)
@@ -215,7 +215,7 @@ async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host
     assert time.monotonic() - begun < 20.0
 
 
-async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> None:
+async def test_stream_of_notifications_reopens_after_all_cuts(quick):
     server = Stepping()
     async with connected(quick, server) as (connection, proxy):
         await until(lambda: len(server.gets) == 1)
@@ -230,7 +230,7 @@ async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> No
         assert all(after for _, after in server.gets[1:]), "each goes on where the one before was cut"
 
 
-async def test_notice_of_first_call_is_kept_if_stream_opens_late(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_notice_of_first_call_is_kept_if_stream_opens_late(host, monkeypatch):
     monkeypatch.setattr(http, "STREAM_SECONDS", 30)
     monkeypatch.setattr("mcp_magic._host.PREFETCH_SECONDS", 0.1)
     server = Stepping()
@@ -245,7 +245,7 @@ async def test_notice_of_first_call_is_kept_if_stream_opens_late(host: Host, mon
         await host.disconnect("stepping")
 
 
-async def test_late_stream_of_notifications_is_waited_for_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_stream_of_notifications_is_waited_for_once(host, monkeypatch):
     monkeypatch.setattr(http, "STREAM_SECONDS", 0.05)
     server = Stepping()
     server.opens.clear()
@@ -278,9 +278,7 @@ class Announcing(Growing):
         await self._app(scope, receive, send)
 
 
-async def test_stream_of_2026_07_28_changes_reopens_after_all_cuts(
-    quick: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stream_of_2026_07_28_changes_reopens_after_all_cuts(quick, monkeypatch):
     monkeypatch.setattr(notifications, "FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(notifications, "LONGEST_PAUSE_SECONDS", 0.02)
     server = Announcing()
@@ -294,7 +292,7 @@ async def test_stream_of_2026_07_28_changes_reopens_after_all_cuts(
 
 
 @pytest.mark.parametrize("made", [Announcing, Stepping])
-async def test_a_server_that_goes_while_nothing_is_asked_is_noticed(quick: Host, made: Any) -> None:
+async def test_a_server_that_goes_while_nothing_is_asked_is_noticed(quick, made):
     async with connected(quick, made()) as (connection, proxy):
         await until(lambda: proxy.accepted > 1)
         proxy.lose()

@@ -29,7 +29,7 @@ from tests.support.processes import PLAIN
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
     Made = tuple[Any, Callable[[], None]]
 
@@ -57,12 +57,12 @@ def blocking(work: Callable[[], Coroutine[Any, Any, Any]]) -> str:
 
 
 @pytest.fixture
-async def math(host: Host) -> Connection:
+async def math(host):
     return await host.connect(MATH, name="math")
 
 
 @pytest.fixture
-async def plain(host: Host) -> Connection:
+async def plain(host):
     host.reports.reporter = lambda report: None  # so that `slow` may report
     return await host.connect(PLAIN, name="plain")
 
@@ -102,7 +102,7 @@ USES: dict[str, tuple[Callable[[Host], Awaitable[Any]], Callable[[Any], bool]]] 
 
 
 @pytest.mark.usefixtures("math")
-async def test_another_loop_awaits_whatever_a_host_does(host: Host) -> None:
+async def test_another_loop_awaits_whatever_a_host_does(host):
     for name, (does, fits) in USES.items():
         again = await elsewhere(lambda: host.connect(MATH, name="math"))
         assert fits(await elsewhere(lambda: does(host))), name  # noqa: B023
@@ -120,7 +120,7 @@ async def test_another_loop_awaits_whatever_a_host_does(host: Host) -> None:
     assert (await elsewhere(lambda: made)).data == 3, "a coroutine begins where it is awaited"
 
 
-async def test_servers_over_http_answer_another_loop(host: Host) -> None:
+async def test_servers_over_http_answer_another_loop(host):
     host.loop = asyncio.get_running_loop()  # as `%load_ext` does, so that the first session may be opened elsewhere
     async with serving(load("math_server").server.streamable_http_app()) as url:
         opened = await elsewhere(lambda: host.connect(f"{url}/mcp", name="web"))
@@ -154,7 +154,7 @@ async def with_cancel(wait: Callable[[], Awaitable[Any]], begun: asyncio.Future[
 
 
 @pytest.mark.parametrize("give_up", [with_timeout, with_scope, with_cancel])
-async def test_what_another_loop_gives_up_is_cancelled(host: Host, plain: Connection, give_up: Any) -> None:
+async def test_what_another_loop_gives_up_is_cancelled(host, plain, give_up):
     reported = threading.Event()
     host.reports.reporter = lambda report: reported.set()
 
@@ -177,7 +177,7 @@ WAITS: dict[str, Callable[[Host], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
-async def test_scopes_of_anyio_end_a_wait(host: Host, plain: Connection, wait: Callable[[Host], Any]) -> None:
+async def test_scopes_of_anyio_end_a_wait(host, plain, wait):
     with anyio.move_on_after(0.3) as scope:
         await wait(host)
     assert scope.cancelled_caught
@@ -186,7 +186,7 @@ async def test_scopes_of_anyio_end_a_wait(host: Host, plain: Connection, wait: C
     assert (await plain.call("add", a=1, b=2)).data == 3
 
 
-async def test_a_call_runs_in_the_context_of_its_awaiter(host: Host, plain: Connection) -> None:
+async def test_a_call_runs_in_the_context_of_its_awaiter(host, plain):
     cell: ContextVar[str] = ContextVar("cell", default="")
     seen: list[str] = []
     host.reports.reporter = lambda report: seen.append(cell.get())
@@ -199,7 +199,7 @@ async def test_a_call_runs_in_the_context_of_its_awaiter(host: Host, plain: Conn
     assert set(seen) == {"of the other loop"}
 
 
-async def test_another_loop_follows_events_and_a_resource(host: Host, math: Connection) -> None:
+async def test_another_loop_follows_events_and_a_resource(host, math):
     events = math.events()
     async with asyncio.timeout(60):
         follows = asyncio.ensure_future(elsewhere(lambda: anext(events)))
@@ -224,9 +224,7 @@ async def test_another_loop_follows_events_and_a_resource(host: Host, math: Conn
 # Loops that are busy, stopped or closed
 
 
-async def test_a_loop_that_waits_for_the_caller_is_told(
-    host: Host, plain: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_loop_that_waits_for_the_caller_is_told(host, plain, monkeypatch):
     monkeypatch.setattr(loops, "BUSY_SECONDS", 0.2)
     before = len(plain.trace.entries)
     for work in (lambda: plain.call("add", a=1, b=2), lambda: host.connect(PLAIN, name="second")):
@@ -238,7 +236,7 @@ async def test_a_loop_that_waits_for_the_caller_is_told(
     assert "second" not in host
 
 
-async def test_a_call_that_has_begun_may_take_its_time(plain: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_has_begun_may_take_its_time(plain, monkeypatch):
     monkeypatch.setattr(loops, "BUSY_SECONDS", 0.1)
     waiting = asyncio.ensure_future(elsewhere(lambda: plain.call("slow")))
     await asyncio.wait({waiting}, timeout=0.5)
@@ -248,7 +246,7 @@ async def test_a_call_that_has_begun_may_take_its_time(plain: Connection, monkey
         await waiting
 
 
-def test_a_loop_that_does_not_run_is_told() -> None:
+def test_a_loop_that_does_not_run_is_told():
     loop, host = asyncio.new_event_loop(), Host()
     plain = loop.run_until_complete(host.connect(PLAIN, name="plain"))
     try:
@@ -261,7 +259,7 @@ def test_a_loop_that_does_not_run_is_told() -> None:
 
 
 @pytest.mark.parametrize("way", [lambda host: host.connect(PLAIN, name="plain"), lambda host: host.reconnect("plain")])
-def test_a_new_loop_follows_one_that_has_stopped(way: Callable[[Host], Awaitable[Connection]]) -> None:
+def test_a_new_loop_follows_one_that_has_stopped(way):
     host = Host()
     plain = asyncio.run(host.connect(PLAIN, name="plain"))
     with pytest.raises(SessionError, match="has stopped"):
@@ -308,14 +306,14 @@ def under_a_closed_loop(target: Any, way: str) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("target", [PLAIN, MATH], ids=["stdio", "in-process"])
-def test_a_session_is_lost_with_a_loop_closed_under_it(target: Any) -> None:
+def test_a_session_is_lost_with_a_loop_closed_under_it(target):
     gc.freeze()  # what there is by now has nothing to do with it
     for way in AFTER_A_CLOSED_LOOP:
         assert under_a_closed_loop(target, way) == [3, 3, 3], way
     gc.collect()  # Python warns of what the closed loops had here, and not in another test
 
 
-def test_a_loop_that_ends_meanwhile_is_told() -> None:
+def test_a_loop_that_ends_meanwhile_is_told():
     opened: list[Connection] = []
     ends = threading.Event()
 
@@ -337,7 +335,7 @@ def test_a_loop_that_ends_meanwhile_is_told() -> None:
     owner.join(60)
 
 
-async def test_code_on_trio_is_told(host: Host, plain: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_code_on_trio_is_told(host, plain, monkeypatch):
     lowlevel = SimpleNamespace(current_task=lambda: "a task of trio")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "trio", SimpleNamespace(lowlevel=lowlevel))
@@ -347,13 +345,13 @@ async def test_code_on_trio_is_told(host: Host, plain: Connection, monkeypatch: 
 
 
 @pytest.mark.parametrize("owner", [Host, Connection, Job])
-def test_each_public_coroutine_method_runs_on_its_loop(owner: type) -> None:
+def test_each_public_coroutine_method_runs_on_its_loop(owner):
     methods = {name: method for name, method in vars(owner).items() if iscoroutinefunction(method) and name[0] != "_"}
     inside = {"started", "answered", "progressed"} if owner is Job else set()  # what the call itself awaits
     assert {name for name, method in methods.items() if not hasattr(method, "__wrapped__")} == inside
 
 
-async def test_an_error_that_comes_too_late_is_read() -> None:
+async def test_an_error_that_comes_too_late_is_read():
     own, raised = asyncio.get_running_loop(), threading.Event()
     logged: list[dict[str, Any]] = []
 
@@ -377,7 +375,7 @@ async def test_an_error_that_comes_too_late_is_read() -> None:
     assert not logged
 
 
-async def test_a_step_given_up_ends_before_the_generator_is_closed() -> None:
+async def test_a_step_given_up_ends_before_the_generator_is_closed():
     own, begun, ended = asyncio.get_running_loop(), threading.Event(), threading.Event()
 
     async def slowly() -> AsyncGenerator[int, None]:
@@ -414,7 +412,7 @@ def made_subscription() -> Made:
 
 
 @pytest.mark.parametrize("made", [made_stream, made_subscription])
-def test_news_come_to_a_new_loop(made: Callable[[], Made]) -> None:
+def test_news_come_to_a_new_loop(made):
     async def begin() -> Made:
         items, tell = made()
         waiting = asyncio.ensure_future(anext(items))
@@ -436,7 +434,7 @@ def test_news_come_to_a_new_loop(made: Callable[[], Made]) -> None:
 
 
 @pytest.mark.parametrize("made", [made_stream, made_subscription])
-async def test_news_outlast_a_wait_given_up(made: Callable[[], Made]) -> None:
+async def test_news_outlast_a_wait_given_up(made):
     items, tell = made()
     own, handed = asyncio.get_running_loop(), threading.Event()
 
@@ -459,7 +457,7 @@ async def test_news_outlast_a_wait_given_up(made: Callable[[], Made]) -> None:
     await elsewhere(visit)
 
 
-def test_streams_are_added_while_events_happen() -> None:
+def test_streams_are_added_while_events_happen():
     events = Events()
     streams = [events.follow("math") for _ in range(1000)]
     interval = sys.getswitchinterval()
@@ -478,7 +476,7 @@ def test_streams_are_added_while_events_happen() -> None:
 # Work from threads
 
 
-async def test_a_loop_that_cannot_be_nested_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_cannot_be_nested_is_told(monkeypatch):
     def refuse(loop: asyncio.AbstractEventLoop) -> None:
         raise ValueError("Can't patch loop of type uvloop.Loop")
 
@@ -490,14 +488,14 @@ async def test_a_loop_that_cannot_be_nested_is_told(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def idle() -> Iterator[asyncio.AbstractEventLoop]:
+def idle():
     """A loop that runs only while somebody waits for work on it."""
     loop = asyncio.new_event_loop()
     yield loop
     loop.close()
 
 
-def test_threads_share_an_idle_loop_and_wait_for_more_work(idle: asyncio.AbstractEventLoop) -> None:
+def test_threads_share_an_idle_loop_and_wait_for_more_work(idle):
     together = asyncio.Barrier(4)
 
     async def meet() -> int:
@@ -515,7 +513,7 @@ def test_threads_share_an_idle_loop_and_wait_for_more_work(idle: asyncio.Abstrac
     assert loops.run_blocking(idle, outer()) == 3
 
 
-def test_another_thread_goes_on_with_an_idle_loop(idle: asyncio.AbstractEventLoop) -> None:
+def test_another_thread_goes_on_with_an_idle_loop(idle):
     begun = threading.Event()
 
     async def first() -> None:
@@ -536,9 +534,7 @@ def test_another_thread_goes_on_with_an_idle_loop(idle: asyncio.AbstractEventLoo
 
 
 @pytest.mark.parametrize("wait", [loops.hand_over, lambda work, loop: asyncio.run(loops.run_on(loop, work))])
-def test_work_under_way_on_a_loop_that_stops_is_told(
-    idle: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, wait: Any
-) -> None:
+def test_work_under_way_on_a_loop_that_stops_is_told(idle, monkeypatch, wait):
     monkeypatch.setattr(loops, "BUSY_SECONDS", 0.2)
 
     async def stopping() -> None:

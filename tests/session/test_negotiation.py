@@ -22,7 +22,6 @@ from tests.support.processes import free_port, listening, start_http
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic._host import Host
 
 SERVER = SUPPORT / "old_server.py"
 PROBED = ["started", "server/discover"]
@@ -45,7 +44,7 @@ class Old:
 
 
 @pytest.mark.parametrize("way", ["dies", "closes", "hangs", "refuses"])
-async def test_a_server_that_dies_of_the_probe_is_restarted(host: Host, tmp_path: Path, way: str) -> None:
+async def test_a_server_that_dies_of_the_probe_is_restarted(host, tmp_path, way):
     old = Old(tmp_path, way)
     connection = await host.connect(old.command, name="old")
     assert connection.protocol_version == VERSION
@@ -58,14 +57,14 @@ async def test_a_server_that_dies_of_the_probe_is_restarted(host: Host, tmp_path
     assert any("server/discover" in str(entry.text) for entry in connection.trace.entries if entry.kind == "line")
 
 
-async def test_a_server_that_refuses_the_probe_goes_on(host: Host, tmp_path: Path) -> None:
+async def test_a_server_that_refuses_the_probe_goes_on(host, tmp_path):
     old = Old(tmp_path, "answers")
     connection = await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED[1:]]
     assert connection.stderr() == "ready to serve\n"
 
 
-async def test_the_way_is_remembered_by_spec(host: Host, tmp_path: Path) -> None:
+async def test_the_way_is_remembered_by_spec(host, tmp_path):
     old = Old(tmp_path, "dies")
     await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED]
@@ -78,7 +77,7 @@ async def test_the_way_is_remembered_by_spec(host: Host, tmp_path: Path) -> None
     assert old.read() == [*PROBED, *OPENED]
 
 
-async def test_a_server_is_probed_again_if_the_way_fails(host: Host, tmp_path: Path) -> None:
+async def test_a_server_is_probed_again_if_the_way_fails(host, tmp_path):
     program = tmp_path / "server.py"
     run = f"import runpy, sys; sys.argv[2] = '{{way}}'; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
     program.write_text(run.format(way="dies"))
@@ -95,9 +94,7 @@ async def test_a_server_is_probed_again_if_the_way_fails(host: Host, tmp_path: P
     assert old.read()[:2] == ["started", "server/discover"]
 
 
-async def test_a_named_version_is_tried_until_the_time_out(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_named_version_is_tried_until_the_time_out(host, tmp_path, monkeypatch):
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
     slow = f"import runpy, sys, time; time.sleep(0.7); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
     command = [sys.executable, "-S", "-c", slow, str(tmp_path / "diary"), "modern"]
@@ -108,7 +105,7 @@ async def test_a_named_version_is_tried_until_the_time_out(
         await host.connect(command, name="silent", protocol="2026-07-28", timeout=1)
 
 
-async def test_a_dying_server_is_started_twice_and_quoted_once(host: Host, tmp_path: Path) -> None:
+async def test_a_dying_server_is_started_twice_and_quoted_once(host, tmp_path):
     diary = tmp_path / "diary"
     code = f"import sys; open({str(diary)!r}, 'a').write('x'); sys.exit('TOKEN is required')"
     with pytest.raises(errors.ServerExitedError) as caught:
@@ -129,9 +126,7 @@ async def test_a_dying_server_is_started_twice_and_quoted_once(host: Host, tmp_p
         ("auto", "modern", [*PROBED, "tools/list"], "2026-07-28"),
     ],
 )
-async def test_the_way_can_be_chosen_by_hand(
-    host: Host, tmp_path: Path, protocol: str, way: str, noted: list[str], version: str
-) -> None:
+async def test_the_way_can_be_chosen_by_hand(host, tmp_path, protocol, way, noted, version):
     old = Old(tmp_path, way)
     connection = await host.connect(old.command, name="old", protocol=protocol)
     assert (connection.protocol_version, old.read()) == (version, noted)
@@ -147,9 +142,7 @@ async def test_the_way_can_be_chosen_by_hand(
         ("handshake", "modern", OPENED[:2], "--protocol handshake asks for initialize only"),
     ],
 )
-async def test_a_chosen_way_is_the_only_one_and_the_error_says_so(
-    host: Host, tmp_path: Path, protocol: str, way: str, noted: list[str], words: str
-) -> None:
+async def test_a_chosen_way_is_the_only_one_and_the_error_says_so(host, tmp_path, protocol, way, noted, words):
     old = Old(tmp_path, way)
     with pytest.raises(errors.ConnectError) as caught:
         await host.connect(old.command, name="old", protocol=protocol)
@@ -157,7 +150,7 @@ async def test_a_chosen_way_is_the_only_one_and_the_error_says_so(
     assert old.read() == noted
 
 
-def test_the_way_is_a_key_of_tables_and_files(tmp_path: Path) -> None:
+def test_the_way_is_a_key_of_tables_and_files(tmp_path):
     for protocol in ("handshake", "2026-07-28"):
         spec, _ = resolve_target({"command": "x", "protocol": protocol})
         assert spec.protocol == protocol
@@ -173,7 +166,7 @@ def test_the_way_is_a_key_of_tables_and_files(tmp_path: Path) -> None:
 # What the doctor and a session show of it
 
 
-async def test_the_doctor_shows_both_tries(host: Host, tmp_path: Path) -> None:
+async def test_the_doctor_shows_both_tries(host, tmp_path):
     report = await examine(host, Old(tmp_path, "dies").command)
     assert report.ok, str(report)
     words = " ".join(str(report).split())
@@ -183,7 +176,7 @@ async def test_the_doctor_shows_both_tries(host: Host, tmp_path: Path) -> None:
     assert "Failed to validate" not in words
 
 
-async def test_requests_of_the_host_are_traced_but_not_counted(host: Host, tmp_path: Path) -> None:
+async def test_requests_of_the_host_are_traced_but_not_counted(host, tmp_path):
     """The server has resources and no templates, and says so by an error."""
     connection = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     assert (connection.calls, connection.failures) == (0, 0)
@@ -195,7 +188,7 @@ async def test_requests_of_the_host_are_traced_but_not_counted(host: Host, tmp_p
     assert connection.calls == 1
 
 
-async def test_an_old_sse_server_is_opened_with_the_handshake(host: Host) -> None:
+async def test_an_old_sse_server_is_opened_with_the_handshake(host):
     port = free_port()
     with start_http(sdk_command("mcp 1.6.0", "sse", port), ready=rf"(?P<port>{port})", path="/sse") as server:
         await listening(port)
@@ -217,9 +210,7 @@ NAMED: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("protocol", ["auto", "handshake"])
 @pytest.mark.parametrize(("refused", "version"), NAMED.values(), ids=NAMED)
-async def test_a_version_that_a_refusal_names_is_tried(
-    host: Host, tmp_path: Path, refused: Any, version: str, protocol: str
-) -> None:
+async def test_a_version_that_a_refusal_names_is_tried(host, tmp_path, refused, version, protocol):
     old = Old(tmp_path, f"only {version}", refused)
     connection = await host.connect(old.command, name="old", protocol=protocol)
     assert (connection.protocol_version, await outcome(connection, "hello")) == (version, "Hello")
@@ -231,7 +222,7 @@ async def test_a_version_that_a_refusal_names_is_tried(
 
 
 @pytest.mark.parametrize("version", ["2099-01-01", "2024-11-05"], ids=["unknown", "refused_again"])
-async def test_a_refused_handshake_names_the_versions_of_both(host: Host, tmp_path: Path, version: str) -> None:
+async def test_a_refused_handshake_names_the_versions_of_both(host, tmp_path, version):
     refused = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": [version]}}
     with pytest.raises(errors.NotAnMCPServerError) as caught:
         await host.connect(Old(tmp_path, "only none", refused).command, name="old")

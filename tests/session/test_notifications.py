@@ -18,12 +18,9 @@ from tests.support import SUPPORT
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 from tests.support.waiting import until
-from tests.support.watching import SERVER, Watching, reports
+from tests.support.watching import SERVER, reports
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 FLOOD = [sys.executable, str(SUPPORT / "flood_server.py")]
@@ -35,12 +32,7 @@ async def logged(connection: Connection, count: int) -> list[Any]:
     return [message.data for message in connection.notices.messages]
 
 
-async def test_the_level_is_obeyed_and_messages_belong_to_calls(
-    host: Host,
-    target: Any,
-    watching: Watching,
-    request: pytest.FixtureRequest,
-) -> None:
+async def test_the_level_is_obeyed_and_messages_belong_to_calls(host, target, watching, request):
     connection = await reports(host, target)
     await connection.call("log", level="info", data="unimportant")
     await connection.call("log", level="error", data={"disk": "full"}, count=2)
@@ -63,7 +55,7 @@ async def test_the_level_is_obeyed_and_messages_belong_to_calls(
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-06-18"])
-async def test_the_level_is_kept_on_the_next_session(host: Host, era: str) -> None:
+async def test_the_level_is_kept_on_the_next_session(host, era):
     connection = await host.connect([*PLAIN, era], name="reports")
     await connection.set_log_level("debug")
     again = await host.reconnect("reports")
@@ -72,7 +64,7 @@ async def test_the_level_is_kept_on_the_next_session(host: Host, era: str) -> No
     assert (await again.call("level")).text == ("debug" if era == "2025-06-18" else "")
 
 
-async def test_only_a_level_that_exists_is_sent(host: Host) -> None:
+async def test_only_a_level_that_exists_is_sent(host):
     connection = await reports(host, protocol="handshake")
     assert (await connection.call("level")).text == "None"
     assert "logging/setLevel" not in [entry.method for entry in connection.trace.entries]
@@ -82,18 +74,14 @@ async def test_only_a_level_that_exists_is_sent(host: Host) -> None:
     assert "logging/setLevel" not in [entry.method for entry in connection.trace.entries]
 
 
-async def test_a_server_that_refuses_a_level_keeps_its_own(host: Host) -> None:
+async def test_a_server_that_refuses_a_level_keeps_its_own(host):
     connection = await reports(host, reporting_server(refusing=True), protocol="handshake")
     with pytest.raises(ProtocolError, match=r"reports: logging/setLevel: .*no levels here"):
         await connection.set_log_level("debug")
     assert connection.notices.logs.level is None
 
 
-async def test_a_message_says_if_its_call_is_uncertain(
-    host: Host,
-    tmp_path: Path,
-    watching: Watching,
-) -> None:
+async def test_a_message_says_if_its_call_is_uncertain(host, tmp_path, watching):
     connection = await reports(host, [*SERVER, "--era", "handshake"])
     holding = asyncio.create_task(connection.call("hold", folder=str(tmp_path)))
     await until(lambda: (tmp_path / "started").exists())
@@ -106,7 +94,7 @@ async def test_a_message_says_if_its_call_is_uncertain(
     assert [message.logger for message in connection.notices.messages] == ["reports", "reports"]
 
 
-async def test_a_report_keeps_the_last_messages_masked(host: Host, watching: Watching) -> None:
+async def test_a_report_keeps_the_last_messages_masked(host, watching):
     connection = await reports(host)
     await connection.call("log", level="error", data="again", count=500)
     assert (watching.reports[0].logged, len(watching.reports[0].messages)) == (500, 50)
@@ -120,7 +108,7 @@ async def test_a_report_keeps_the_last_messages_masked(host: Host, watching: Wat
 # Floods
 
 
-def test_floods_leave_little_in_the_memory() -> None:
+def test_floods_leave_little_in_the_memory():
     command = [sys.executable, "-m", "tests.support.flood_victim"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
@@ -130,7 +118,7 @@ def test_floods_leave_little_in_the_memory() -> None:
         assert (kept <= 4_000_000, traced <= 64_000_000, written <= 1 << 16) == (True, True, True)
 
 
-async def test_of_long_messages_the_last_are_kept_cut(host: Host) -> None:
+async def test_of_long_messages_the_last_are_kept_cut(host):
     connection = await host.connect(FLOOD, name="flood")
     await connection.call_tool("log", {"count": 1, "size": 1_000_000})
     [message] = connection.notices.messages
@@ -141,7 +129,7 @@ async def test_of_long_messages_the_last_are_kept_cut(host: Host) -> None:
     assert 150 < len(kept) < 200
 
 
-async def test_a_huge_structure_is_kept_cut_and_masked() -> None:
+async def test_a_huge_structure_is_kept_cut_and_masked():
     long = "x" * 100_000
     logs = Logs(masked=lambda text: text.replace("hunter2-hunter2", "***"))
     data = {"rows": [{"a": long}] * 9999}

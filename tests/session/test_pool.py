@@ -30,11 +30,9 @@ from tests.support.websockets_server import serve_websocket
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from mcp_magic._host import Host
-
 
 @pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def unhurried(monkeypatch):
     """Let a hundred connections at once take as long as they do on a busy machine."""
     monkeypatch.setattr(transports, "CONNECT_SECONDS", 100.0)
     monkeypatch.setattr("mcp.shared.jsonrpc_dispatcher._ABANDON_WRITE_TIMEOUT", 100.0)
@@ -47,7 +45,7 @@ async def relayed(server: MCPServer) -> AsyncIterator[tuple[str, Proxy]]:
         yield proxy.url(), proxy
 
 
-async def test_requests_go_out_whole_on_one_connection(host: Host) -> None:
+async def test_requests_go_out_whole_on_one_connection(host):
     server = MCPServer("echo", log_level="ERROR")
 
     @server.tool()
@@ -79,7 +77,7 @@ async def test_requests_go_out_whole_on_one_connection(host: Host) -> None:
         await host.disconnect("echo")
 
 
-async def test_few_of_the_connections_of_many_calls_at_once_are_kept(host: Host) -> None:
+async def test_few_of_the_connections_of_many_calls_at_once_are_kept(host):
     holding = Holding()
     async with relayed(holding.server) as (url, relay):
         connection = await host.connect(url, name="load")
@@ -110,7 +108,7 @@ CALL = {
 }
 
 
-async def test_an_interrupted_request_leaves_no_connection() -> None:
+async def test_an_interrupted_request_leaves_no_connection():
     holding = Holding()
     async with relayed(holding.server) as (url, relay):
         async with httpx2.AsyncClient(transport=ConnectionPool(httpx2.create_ssl_context)) as client:
@@ -124,7 +122,7 @@ async def test_an_interrupted_request_leaves_no_connection() -> None:
         await until(lambda: not relay.open)
 
 
-async def test_errors_are_those_of_httpx2() -> None:
+async def test_errors_are_those_of_httpx2():
     async with httpx2.AsyncClient(transport=ConnectionPool(httpx2.create_ssl_context)) as client:
         with pytest.raises(httpx2.ConnectError):
             await client.get("http://127.0.0.1:9/")
@@ -136,7 +134,7 @@ async def test_errors_are_those_of_httpx2() -> None:
 
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "handshake"])
-async def test_many_calls_at_once_are_answered_or_interrupted(host: Host, legacy: bool) -> None:
+async def test_many_calls_at_once_are_answered_or_interrupted(host, legacy):
     holding, count = Holding(), 110
     async with serving(holding.app(legacy=legacy)) as url:
         connection = await host.connect(f"{url}/mcp", name="load")
@@ -157,7 +155,7 @@ async def test_many_calls_at_once_are_answered_or_interrupted(host: Host, legacy
         await host.disconnect("load")
 
 
-async def test_idle_connections_close_and_busy_ones_stay(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_close_and_busy_ones_stay(host, monkeypatch):
     holding = Holding()
     async with relayed(holding.server) as (url, relay):
         connection = await host.connect(url, name="load")
@@ -178,7 +176,7 @@ async def test_idle_connections_close_and_busy_ones_stay(host: Host, monkeypatch
         await host.disconnect("load")
 
 
-async def test_waiting_for_limited_client_is_no_failure(host: Host) -> None:
+async def test_waiting_for_limited_client_is_no_failure(host):
     def limited(**options: Any) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(15.0, read=None, pool=0.05)
         return httpx2.AsyncClient(headers=options["headers"], timeout=timeout, limits=httpx2.Limits(max_connections=4))
@@ -207,7 +205,7 @@ def open_files(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_concurrent_calls_use_at_most_half_of_open_files() -> None:
+async def test_concurrent_calls_use_at_most_half_of_open_files():
     holding, watching = Holding(), Watching()
     async with serving(holding.app()) as url:
         with open_files(20):
@@ -228,7 +226,7 @@ async def test_concurrent_calls_use_at_most_half_of_open_files() -> None:
         await connection.close()
 
 
-async def test_thousand_concurrent_calls_report_no_stray_answers(host: Host) -> None:
+async def test_thousand_concurrent_calls_report_no_stray_answers(host):
     holding = Holding()
     async with serve_websocket(holding.server) as url:
         connection = await host.connect(url, name="load")

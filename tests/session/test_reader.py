@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -14,11 +14,6 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import InvalidResponseError, ProtocolError, SessionError
 from tests.support.odd_server import MODERN, TOOL, TRANSPORTS, connected, remarks
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 EVERYWHERE = pytest.mark.parametrize("transport", TRANSPORTS)
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
@@ -50,7 +45,7 @@ RESULTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("result", "kinds", "remark"), RESULTS.values(), ids=RESULTS)
-async def test_a_result_is_read_block_by_block(host: Host, result: Any, kinds: list[str], remark: str) -> None:
+async def test_a_result_is_read_block_by_block(host, result, kinds, remark):
     async with connected(host, {"tools/call good": result}) as connection:
         answer = await connection.call("good")
         assert [block.type for block in answer.raw.content] == kinds
@@ -73,7 +68,7 @@ BARE: dict[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_result_that_is_no_object_is_kept(host: Host, transport: str) -> None:
+async def test_a_result_that_is_no_object_is_kept(host, transport):
     answers = {f"tools/call {name}": f'"result": {json.dumps(case[0])}' for name, case in BARE.items()}
     answers["tools/list"] = {"tools": [{**TOOL, "name": name} for name in BARE]}
     async with connected(host, answers, transport) as connection:
@@ -85,7 +80,7 @@ async def test_a_result_that_is_no_object_is_kept(host: Host, transport: str) ->
 
 
 @EVERYWHERE
-async def test_other_results_that_are_no_object_are_read(host: Host, transport: str) -> None:
+async def test_other_results_that_are_no_object_are_read(host, transport):
     answers: dict[str, Any] = {
         "tools/list": f'"result": {json.dumps([TOOL])}',
         "resources/read": '"result": "hello"',
@@ -111,14 +106,14 @@ ONE_ITEM: dict[str, tuple[Any, str | None]] = {
 
 
 @pytest.mark.parametrize(("result", "text"), ONE_ITEM.values(), ids=ONE_ITEM)
-async def test_a_resource_without_contents_is_one_item(host: Host, result: Any, text: str | None) -> None:
+async def test_a_resource_without_contents_is_one_item(host, result, text):
     async with connected(host, {"resources/read": result}) as connection:
         [item] = (await connection.read("a:x")).raw.contents
         assert (getattr(item, "text", None), getattr(item, "blob", None)) == (text, result.get("blob"))
         assert "contents is " in remarks(connection)
 
 
-async def test_a_resource_is_read_item_by_item(host: Host) -> None:
+async def test_a_resource_is_read_item_by_item(host):
     items = [{"text": "a"}, "b", {"uri": "a:c", "text": {"n": 1}}, {"uri": "a:d"}, {"uri": "a:e", "blob": "_-8"}]
     async with connected(host, {"resources/read": {"contents": items}}) as connection:
         contents = (await connection.read("a:x")).raw.contents
@@ -140,7 +135,7 @@ PROMPTS: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize(("result", "kinds", "remark"), PROMPTS.values(), ids=PROMPTS)
-async def test_a_prompt_is_read_message_by_message(host: Host, result: Any, kinds: Any, remark: str) -> None:
+async def test_a_prompt_is_read_message_by_message(host, result, kinds, remark):
     listing = {"prompts": [{"name": "p"}]}
     async with connected(host, {"prompts/list": listing, "prompts/get p": result}) as connection:
         messages = (await connection.prompt("p")).raw.messages
@@ -158,7 +153,7 @@ MEDIA = {
 
 
 @pytest.mark.parametrize(("stated", "data", "kind"), MEDIA.values(), ids=MEDIA)
-async def test_an_image_is_read_by_its_bytes(host: Host, tmp_path: Path, stated: Any, data: str, kind: str) -> None:
+async def test_an_image_is_read_by_its_bytes(host, tmp_path, stated, data, kind):
     sent = data.replace("+", "-").replace("/", "_").rstrip("=") if not data.startswith("data:") else data
     block = {"type": "image", "data": sent, **({"mimeType": stated} if stated else {})}
     async with connected(host, {"tools/call good": {"content": [block]}}) as connection:
@@ -175,7 +170,7 @@ MENDED = "a\ufffd b \U0001f600 \\ud83d"
 
 
 @EVERYWHERE
-async def test_half_a_surrogate_is_a_replacement_character(host: Host, transport: str) -> None:
+async def test_half_a_surrogate_is_a_replacement_character(host, transport):
     answers: dict[str, Any] = {
         "tools/list": '"result": {"tools": [{"name": "good", "description": "x\\udfff", "inputSchema": {}}]}',
         "tools/call good": HALF,
@@ -197,7 +192,7 @@ async def test_half_a_surrogate_is_a_replacement_character(host: Host, transport
         assert any(b"a\\ud83d b" in entry.text for entry in connection.trace.entries), "as it came"
 
 
-async def test_a_cassette_keeps_half_a_surrogate(host: Host, tmp_path: Path) -> None:
+async def test_a_cassette_keeps_half_a_surrogate(host, tmp_path):
     tape = tmp_path / "tape.jsonl"
     for mode in ("record", "replay"):
         with deck.holding(tape, mode):
@@ -208,7 +203,7 @@ async def test_a_cassette_keeps_half_a_surrogate(host: Host, tmp_path: Path) -> 
     assert b"a\\ud83d b" in tape.read_bytes()
 
 
-async def test_a_server_of_this_kernel_may_send_half_a_surrogate(host: Host) -> None:
+async def test_a_server_of_this_kernel_may_send_half_a_surrogate(host):
     server = MCPServer("here")
     server.add_tool(lambda: "a\ud83d b", name="half", structured_output=False)
     connection = await host.connect(server, name="here")
@@ -227,7 +222,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_almost_json_is_read(host: Host, transport: str) -> None:
+async def test_almost_json_is_read(host, transport):
     answers: dict[str, Any] = {f"tools/call {name}": text for name, (text, _) in TEXTS.items()}
     answers["tools/list"] = {"tools": [{**TOOL, "name": name} for name in TEXTS]}
     async with connected(host, answers, transport) as connection:
@@ -246,7 +241,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("text", ERRORS.values(), ids=ERRORS)
-async def test_an_odd_error_says_its_reason(host: Host, text: str) -> None:
+async def test_an_odd_error_says_its_reason(host, text):
     async with connected(host, {"tools/call good": text}) as connection:
         with pytest.raises(ProtocolError, match="it is full"):
             await connection.call("good")
@@ -268,7 +263,7 @@ LEVELS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("level", "shown"), LEVELS.values(), ids=LEVELS)
-async def test_a_log_level_is_the_nearest(host: Host, level: Any, shown: str) -> None:
+async def test_a_log_level_is_the_nearest(host, level, shown):
     notice = {"method": "notifications/message", "params": {"level": level, "data": "it"}}
     async with connected(host, {"before tools/call good": [notice]}) as connection:
         await connection.call("good")
@@ -276,7 +271,7 @@ async def test_a_log_level_is_the_nearest(host: Host, level: Any, shown: str) ->
         assert f"they are shown as {shown}" in remarks(connection)
 
 
-async def test_odd_progress_and_a_log_without_data_are_shown(host: Host) -> None:
+async def test_odd_progress_and_a_log_without_data_are_shown(host):
     params = {"progressToken": "TOKEN", "progress": "3", "total": "5", "message": 7}
     log = {"method": "notifications/message", "params": {"level": "info", "message": "it", "logger": 5}}
     seen: list[Any] = []
@@ -302,7 +297,7 @@ QUESTIONS: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("params", "kind", "text"), QUESTIONS.values(), ids=QUESTIONS)
-async def test_questions_that_lead_nowhere_are_told(host: Host, params: Any, kind: type[Exception], text: str) -> None:
+async def test_questions_that_lead_nowhere_are_told(host, params, kind, text):
     async def accepts(question: Any) -> Answer:
         return Answer.accept({})
 

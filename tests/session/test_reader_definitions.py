@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,6 @@ from mcp_magic.errors import ConnectError, UnknownPromptError, UnknownToolError
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.schema.repair import repairs_text
 from tests.support.odd_server import ABOUT, MODERN, TOOL, VERSION, connected, remarks
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 OBJECT = {"type": "object"}
 DEFS = {"$ref": "#/$defs/In", "$defs": {"In": OBJECT}}
@@ -34,7 +31,7 @@ SCHEMAS = {
 }
 
 
-async def test_a_schema_is_mended_and_its_tool_callable(host: Host) -> None:
+async def test_a_schema_is_mended_and_its_tool_callable(host):
     tools = [{"name": name, **case[0]} for name, case in SCHEMAS.items()]
     answers = {"tools/list": {"tools": [TOOL, *tools]}, "tools/call": {"content": [{"type": "text", "text": "ok"}]}}
     async with connected(host, answers) as connection:
@@ -66,7 +63,7 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
-async def test_a_wrong_part_of_a_tool_is_mended(host: Host) -> None:
+async def test_a_wrong_part_of_a_tool_is_mended(host):
     tools = [{**TOOL, "name": name, **case[0]} for name, case in PARTS.items()]
     async with connected(host, {"tools/list": {"tools": tools}}) as connection:
         for tool, (name, (_, path, value, remark)) in zip(
@@ -85,7 +82,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize(("definition", "name", "reason"), UNUSABLE.values(), ids=UNUSABLE)
-async def test_a_tool_that_cannot_be_used_is_listed_so(host: Host, definition: Any, name: str, reason: str) -> None:
+async def test_a_tool_that_cannot_be_used_is_listed_so(host, definition, name, reason):
     async with connected(host, {"tools/list": {"tools": [TOOL, definition]}}) as connection:
         assert [tool.name for tool in await connection.listing("tools")] == ["good"]
         assert reason in connection.catalog.unusable["tools"][name]
@@ -99,7 +96,7 @@ async def test_a_tool_that_cannot_be_used_is_listed_so(host: Host, definition: A
         assert "cannot be used: " in remarks(connection)
 
 
-async def test_unusable_names_of_a_card_are_escaped(host: Host) -> None:
+async def test_unusable_names_of_a_card_are_escaped(host):
     name = "<script>alert(1)</script>"
     async with connected(host, {"tools/list": {"tools": [TOOL, {"name": name, "inputSchema": 3}]}}) as connection:
         card = connection._repr_mimebundle_()
@@ -126,9 +123,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize(("kind", "definition", "remark", "unusable"), LISTS.values(), ids=LISTS)
-async def test_other_lists_are_read_item_by_item(
-    host: Host, kind: str, definition: Any, remark: str, unusable: str | None
-) -> None:
+async def test_other_lists_are_read_item_by_item(host, kind, definition, remark, unusable):
     good = {"name": "good", "uri": "a:good", "uriTemplate": "a:{good}"}
     method = {"templates": "resources/templates/list"}.get(kind, f"{kind}/list")
     member = {"templates": "resourceTemplates"}.get(kind, kind)
@@ -152,7 +147,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("page", "count", "remark"), PAGES.values(), ids=PAGES)
-async def test_an_odd_page_is_read(host: Host, page: Any, count: int, remark: str) -> None:
+async def test_an_odd_page_is_read(host, page, count, remark):
     async with connected(host, {"tools/list": page}) as connection:
         assert len(await connection.listing("tools")) == count
         assert remark in remarks(connection)
@@ -167,7 +162,7 @@ LATER_PAGES = {
 
 
 @pytest.mark.parametrize(("page", "reason", "transport"), LATER_PAGES.values(), ids=LATER_PAGES)
-async def test_a_page_that_fails_costs_no_earlier_one(host: Host, page: Any, reason: str, transport: str) -> None:
+async def test_a_page_that_fails_costs_no_earlier_one(host, page, reason, transport):
     answers = {"tools/list 2": page, "tools/list": {"tools": [TOOL], "nextCursor": "2"}, "resources/list 2": page}
     answers["resources/list"] = {"resources": [{"uri": "a:b", "name": "n"}], "nextCursor": "2"}
     async with connected(host, answers, transport) as connection:
@@ -179,14 +174,14 @@ async def test_a_page_that_fails_costs_no_earlier_one(host: Host, page: Any, rea
         assert reason in remarks(connection)
 
 
-async def test_a_page_of_2026_without_times_is_read(host: Host) -> None:
+async def test_a_page_of_2026_without_times_is_read(host):
     async with connected(host, {**MODERN, "tools/list": {"tools": [TOOL]}}, protocol="auto") as connection:
         assert connection.protocol_version == "2026-07-28"
         assert [tool.name for tool in await connection.listing("tools")] == ["good"]
         assert "the answer to tools/list breaks the protocol: " in remarks(connection)
 
 
-async def test_a_tool_that_the_sdk_drops_is_named(host: Host) -> None:
+async def test_a_tool_that_the_sdk_drops_is_named(host):
     schema = {**OBJECT, "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
     page = {**MODERN["tools/list"], "tools": [TOOL, {"name": "odd", "inputSchema": schema}]}
     async with connected(host, {**MODERN, "tools/list": page}, protocol="auto") as connection:
@@ -194,14 +189,14 @@ async def test_a_tool_that_the_sdk_drops_is_named(host: Host) -> None:
         assert "its x-mcp-header is invalid" in connection.catalog.unusable["tools"]["odd"]
 
 
-async def test_an_empty_enum_is_left_out(host: Host) -> None:
+async def test_an_empty_enum_is_left_out(host):
     schema = {"type": "object", "properties": {"a": {"type": "string", "enum": []}}, "required": ["a"]}
     async with connected(host, {"tools/list": {"tools": [{"name": "good", "inputSchema": schema}]}}) as connection:
         assert (await connection.call_tool("good", {"a": "x"})).text == "right"
     assert "a: its enum is not valid and is left out" in repairs_text(schema)
 
 
-async def test_calls_beside_an_odd_one_are_answered(host: Host) -> None:
+async def test_calls_beside_an_odd_one_are_answered(host):
     answers = {"tools/list": {"tools": [TOOL, {"name": "odd"}]}, "tools/call odd": {"content": "text"}}
     async with connected(host, answers) as connection:
         results = await asyncio.gather(*(connection.call(name) for name in ("good", "odd", "good")))
@@ -224,13 +219,13 @@ HANDSHAKES = {
 
 
 @pytest.mark.parametrize(("part", "remark"), HANDSHAKES.values(), ids=HANDSHAKES)
-async def test_an_odd_handshake_does_not_end_the_session(host: Host, part: Any, remark: str) -> None:
+async def test_an_odd_handshake_does_not_end_the_session(host, part, remark):
     async with connected(host, {"initialize": {"protocolVersion": VERSION, **ABOUT, **part}}) as connection:
         assert [tool.name for tool in await connection.listing("tools")] == ["good"]
         assert remark in remarks(connection)
 
 
-async def test_a_handshake_that_says_nothing_is_an_error(host: Host) -> None:
+async def test_a_handshake_that_says_nothing_is_an_error(host):
     with pytest.raises(ConnectError, match="not as an MCP server"):
         async with connected(host, {"initialize": {"hello": 1}}):
             pass

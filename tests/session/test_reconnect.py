@@ -6,7 +6,6 @@ import asyncio
 import re
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,13 +16,8 @@ from tests.environments import ROOT
 from tests.support.counting import Counting, behind_proxy
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from mcp_magic._host import Host
-
-
-async def test_a_call_that_waits_in_vain_says_so_and_was_not_sent(quick: Host) -> None:
+async def test_a_call_that_waits_in_vain_says_so_and_was_not_sent(quick):
     quick.reconnection.wait = 1.0  # in which it is tried at least once
     server = Counting()
     async with behind_proxy(quick, server.app()) as (connection, proxy):
@@ -38,7 +32,7 @@ async def test_a_call_that_waits_in_vain_says_so_and_was_not_sent(quick: Host) -
         assert server.runs == []
 
 
-async def test_reconnecting_gives_up_and_reports_attempts(quick: Host) -> None:
+async def test_reconnecting_gives_up_and_reports_attempts(quick):
     quick.reconnection.total = 0.1
     async with behind_proxy(quick, Counting().app()) as (connection, proxy):
         proxy.lose()
@@ -51,7 +45,7 @@ async def test_reconnecting_gives_up_and_reports_attempts(quick: Host) -> None:
         assert (await connection.call("count")).data == 1
 
 
-async def test_reconnect_or_disconnect_by_hand_act_at_once(quick: Host) -> None:
+async def test_reconnect_or_disconnect_by_hand_act_at_once(quick):
     quick.reconnection.first = quick.reconnection.longest = 60.0
     quick.reconnection.wait = 30.0
     async with behind_proxy(quick, Counting().app()) as (connection, proxy):
@@ -73,9 +67,7 @@ async def test_reconnect_or_disconnect_by_hand_act_at_once(quick: Host) -> None:
 
 
 @pytest.mark.parametrize(("mode", "reconnect"), [("off", None), ("remote", False)])
-async def test_nothing_is_opened_again_where_that_is_switched_off(
-    quick: Host, mode: str, reconnect: bool | None
-) -> None:
+async def test_nothing_is_opened_again_where_that_is_switched_off(quick, mode, reconnect):
     quick.reconnection.mode = mode
     async with behind_proxy(quick, Counting().app(), reconnect=reconnect) as (connection, proxy):
         proxy.lose()
@@ -84,7 +76,7 @@ async def test_nothing_is_opened_again_where_that_is_switched_off(
         await until(lambda: connection.state == "lost")
 
 
-async def test_server_that_keeps_dying_is_restarted_ever_more_slowly(quick: Host, tmp_path: Path) -> None:
+async def test_server_that_keeps_dying_is_restarted_ever_more_slowly(quick, tmp_path):
     plan = quick.reconnection
     plan.mode, plan.lasting, plan.total, plan.wait = "all", 60.0, 0.5, 20.0
     script = tmp_path / "dying.py"
@@ -108,7 +100,7 @@ async def test_server_that_keeps_dying_is_restarted_ever_more_slowly(quick: Host
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 315_360_000.0])
-def test_a_clock_that_is_set_moves_no_attempt(monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
+def test_a_clock_that_is_set_moves_no_attempt(monkeypatch, jump):
     backoff = Reconnection(first=5.0, jitter=0.0).backoff()
     assert backoff.pause() == 5.0
     now = time.time

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from mcp_magic.doctor import examine
 from tests.support.odd_server import MODERN, TOOL, connected
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
-
 ODD = {"tools/list": {"tools": [TOOL, {"name": "odd"}, {"name": 5}]}, "tools/call good": {"content": "text"}}
 
 
-async def test_each_oddity_is_told_once(host: Host) -> None:
+async def test_each_oddity_is_told_once(host):
     async with connected(host, ODD) as connection:
         for _ in range(2):
             await connection.listing("tools", refresh=True)
@@ -27,7 +22,7 @@ async def test_each_oddity_is_told_once(host: Host) -> None:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_the_doctor_lists_oddities(host: Host, transport: str) -> None:
+async def test_the_doctor_lists_oddities(host, transport):
     async with connected(host, ODD, transport) as connection:
         report = await examine(host, "odd", call="good")
         told = "\n".join(remark.text for remark in report["lists"].remarks if remark.status == "warning")
@@ -37,13 +32,13 @@ async def test_the_doctor_lists_oddities(host: Host, transport: str) -> None:
         assert "not a valid definition: its name is 5, not a text" in "\n".join(report.problems)
 
 
-async def test_the_doctor_names_missing_parts_of_a_page(host: Host) -> None:
+async def test_the_doctor_names_missing_parts_of_a_page(host):
     async with connected(host, {**MODERN, "tools/list": {"tools": [TOOL]}}, protocol="auto"):
         report = await examine(host, "odd")
         assert "the answer to tools/list breaks the protocol: " in "\n".join(report.problems)
 
 
-async def test_many_oddities_take_bounded_memory(host: Host) -> None:
+async def test_many_oddities_take_bounded_memory(host):
     async with connected(host, {"tools/list": {"tools": [{"name": f"t{n}"} for n in range(200)]}}) as connection:
         assert len(await connection.listing("tools")) == 200
         assert len(connection.info().remarks) == 50

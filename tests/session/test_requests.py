@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Connections that are cut
 
 
-async def test_call_that_may_have_run_is_not_repeated(quick: Host) -> None:
+async def test_call_that_may_have_run_is_not_repeated(quick):
     server = Counting()
     async with behind_proxy(quick, server.app()) as (connection, proxy):
         held = asyncio.create_task(connection.call("hold"))
@@ -47,7 +47,7 @@ async def test_call_that_may_have_run_is_not_repeated(quick: Host) -> None:
 
 
 @pytest.mark.parametrize("trust", [True, False])
-async def test_reading_tool_is_repeated_only_on_trusted_server(quick: Host, trust: bool) -> None:
+async def test_reading_tool_is_repeated_only_on_trusted_server(quick, trust):
     server = Counting()
     async with behind_proxy(quick, server.app(), trust=trust) as (connection, proxy):
         looking = asyncio.create_task(connection.call("look"))
@@ -61,7 +61,7 @@ async def test_reading_tool_is_repeated_only_on_trusted_server(quick: Host, trus
         assert server.runs.count("look") == (2 if trust else 1)
 
 
-async def test_refused_request_does_not_disturb_others_of_session(quick: Host) -> None:
+async def test_refused_request_does_not_disturb_others_of_session(quick):
     def unpooled(**options: Any) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(**options, limits=httpx2.Limits(max_keepalive_connections=0))
 
@@ -78,7 +78,7 @@ async def test_refused_request_does_not_disturb_others_of_session(quick: Host) -
         assert (await refused).data == 2
 
 
-async def test_ping_says_how_long_it_took_or_that_it_did_not_come(quick: Host) -> None:
+async def test_ping_says_how_long_it_took_or_that_it_did_not_come(quick):
     async with behind_proxy(quick, Counting().app(legacy=True)) as (connection, _):
         assert 0 < await connection.ping() < 60
         assert connection.last_seen is not None
@@ -134,7 +134,7 @@ class Busy:
 
 
 @pytest.fixture
-async def holding() -> Holding:
+async def holding():
     return Holding()
 
 
@@ -146,7 +146,7 @@ async def connected(host: Host, app: Any) -> AsyncIterator[Connection]:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_honoured(quick: Host, status: int) -> None:
+async def test_retry_after_is_honoured(quick, status):
     server = Counting()
     app = Busy(server.app(), status, retry_after="0")
     async for connection in connected(quick, app):
@@ -159,7 +159,7 @@ async def test_retry_after_is_honoured(quick: Host, status: int) -> None:
         assert (app.asked, server.runs) == (6, ["count"])
 
 
-async def test_no_wait_beyond_the_limit_or_without_retry_after(quick: Host) -> None:
+async def test_no_wait_beyond_the_limit_or_without_retry_after(quick):
     app = Busy(Counting().app(), 429, retry_after="3600")
     async for connection in connected(quick, app):
         with pytest.raises(errors.ProtocolError) as caught:
@@ -183,9 +183,7 @@ async def test_no_wait_beyond_the_limit_or_without_retry_after(quick: Host) -> N
         (503, f"Jan 31 23:59:60 {'9' * 300} 0001", None),
     ],
 )
-async def test_call_without_waiting_gets_status_and_delay_at_once(
-    host: Host, holding: Holding, status: int, says: str | None, seconds: float | None
-) -> None:
+async def test_call_without_waiting_gets_status_and_delay_at_once(host, holding, status, says, seconds):
     app = Busy(holding.app(), **({"retry_after": says} if says is not None else {}))
     holding.release.set()
     async for connection in connected(host, app):
@@ -198,7 +196,7 @@ async def test_call_without_waiting_gets_status_and_delay_at_once(
         assert (caught.value.status, caught.value.retry_after, app.asked) == (429, seconds, 3)
 
 
-async def test_old_transport_and_connect_have_status_and_delay(host: Host, holding: Holding) -> None:
+async def test_old_transport_and_connect_have_status_and_delay(host, holding):
     app = Busy(holding.server.sse_app())
     app.go_on.set()
     async with serving(app) as url:
@@ -222,7 +220,7 @@ async def test_old_transport_and_connect_have_status_and_delay(host: Host, holdi
 # Whose answer it is
 
 
-async def test_concurrent_errors_have_their_own_status(host: Host, holding: Holding) -> None:
+async def test_concurrent_errors_have_their_own_status(host, holding):
     app = Busy(holding.app())
     async with serving(app) as url:
         connection = await host.connect(f"{url}/mcp", name="load")
@@ -269,7 +267,7 @@ class Hurried(Forgetful):
         await super().__call__(scope, receive, reply)
 
 
-async def test_status_of_an_elicitation_answer_does_not_affect_call(host: Host) -> None:
+async def test_status_of_an_elicitation_answer_does_not_affect_call(host):
     server = MCPServer("asking", log_level="ERROR")
 
     @server.tool()
@@ -293,7 +291,7 @@ async def test_status_of_an_elicitation_answer_does_not_affect_call(host: Host) 
         await host.disconnect("asking")
 
 
-async def test_many_calls_that_ask_the_person_are_answered(host: Host) -> None:
+async def test_many_calls_that_ask_the_person_are_answered(host):
     server = MCPServer("asking", log_level="ERROR")
     under_way: list[None] = []
     all_under_way = asyncio.Event()
@@ -323,7 +321,7 @@ async def test_many_calls_that_ask_the_person_are_answered(host: Host) -> None:
 
 
 @pytest.mark.parametrize("way", ["stdio", "http", "in process"])
-async def test_a_cancelled_call_is_cancelled_on_the_server(host: Host, way: str) -> None:
+async def test_a_cancelled_call_is_cancelled_on_the_server(host, way):
     showcase = load("showcase_server").server
     started = asyncio.Event()
 

@@ -20,10 +20,8 @@ from tests.support.speaking import answer_to, called
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from mcp_magic._host import Host
     from mcp_magic.inflight import Report
     from mcp_magic.session.connection import Connection
     from tests.support.watching import Watching
@@ -83,9 +81,7 @@ class Computing:
 
 
 @pytest.fixture(params=("stdio, modern", "stdio, handshake", "http"))
-async def computing(
-    request: pytest.FixtureRequest, host: Host, watching: Watching, tmp_path: Path
-) -> AsyncIterator[Computing]:
+async def computing(request, host, watching, tmp_path):
     finished = tmp_path / "finished"
     async with AsyncExitStack() as stack:
         todo = "`%mcp reconnect math` starts it again"
@@ -101,7 +97,7 @@ async def computing(
 
 
 @pytest.mark.timed
-async def test_a_call_behind_an_interrupted_one_says_so(computing: Computing) -> None:
+async def test_a_call_behind_an_interrupted_one_says_so(computing):
     spin, report = await computing.waits("spin")
     assert "seems to work" not in report.words()
     spin.cancel()
@@ -117,7 +113,7 @@ async def test_a_call_behind_an_interrupted_one_says_so(computing: Computing) ->
 
 
 @pytest.mark.timed
-async def test_a_time_out_behind_a_call_that_timed_out_says_so(computing: Computing) -> None:
+async def test_a_time_out_behind_a_call_that_timed_out_says_so(computing):
     with pytest.raises(RequestTimeoutError) as first:
         await computing.connection.call_tool("spin", {}, timeout=0.2)
     assert "seems to work" not in str(first.value)
@@ -128,7 +124,7 @@ async def test_a_time_out_behind_a_call_that_timed_out_says_so(computing: Comput
 
 
 @pytest.mark.timed
-async def test_a_server_that_answers_is_not_blamed(host: Host, watching: Watching, tmp_path: Path) -> None:
+async def test_a_server_that_answers_is_not_blamed(host, watching, tmp_path):
     computing = Computing(await host.connect(PLAIN, name="plain"), tmp_path, watching, "")
     slow, _ = await computing.waits("slow")
     slow.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,13 +11,8 @@ from mcp_magic.errors import ArgumentsError
 from tests.environments import everything_command, needs_node
 from tests.support.roots_server import roots_server
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from mcp_magic._host import Host
-
-
-async def test_server_is_told_the_roots_the_person_names(host: Host, tmp_path: Path) -> None:
+async def test_server_is_told_the_roots_the_person_names(host, tmp_path):
     (tmp_path / "a b").mkdir()
     connection = await host.connect(roots_server(), name="roots")
     assert connection.protocol_version == "2026-07-28"
@@ -34,7 +29,7 @@ async def test_server_is_told_the_roots_the_person_names(host: Host, tmp_path: P
     assert ascii((await connection.call("where")).text) == ascii(f"a?={tmp_path.as_uri()}/a%FF")
 
 
-async def test_roots_are_kept_for_this_server_and_told_no_other(host: Host, tmp_path: Path) -> None:
+async def test_roots_are_kept_for_this_server_and_told_no_other(host, tmp_path):
     connection = await host.connect(roots_server(), name="roots")
     await connection.roots.set(tmp_path)
     with pytest.raises(ArgumentsError, match=r"/nowhere is not a directory; a root must be an existing directory"):
@@ -47,7 +42,7 @@ async def test_roots_are_kept_for_this_server_and_told_no_other(host: Host, tmp_
 
 
 @needs_node
-async def test_server_everything_hears_of_changes_and_after_reconnects(host: Host, tmp_path: Path) -> None:
+async def test_server_everything_hears_of_changes_and_after_reconnects(host, tmp_path):
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
     assert connection.protocol_version < "2026"
     assert "no roots are currently configured" in str((await connection.call("get-roots-list")).text)

@@ -15,7 +15,6 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic._host import Host
 
 RIGHT = {"jsonrpc": "2.0", "result": {"content": [{"type": "text", "text": "right"}]}}
 BAD = {"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "bad q"}}
@@ -31,7 +30,7 @@ POSTS: dict[str, tuple[Callable[[Any], tuple[int, str, bytes]], str]] = {
 
 
 @pytest.mark.parametrize(("post", "words"), POSTS.values(), ids=POSTS)
-async def test_a_refused_post_over_sse_fails_alone(host: Host, post: Any, words: str) -> None:
+async def test_a_refused_post_over_sse_fails_alone(host, post, words):
     waiting: list[Any] = []
 
     def answered(message: Any) -> tuple[int, str, bytes]:
@@ -52,7 +51,7 @@ async def test_a_refused_post_over_sse_fails_alone(host: Host, post: Any, words:
         assert (connection.state, connection.reconnects) == ("open", 0)
 
 
-async def test_an_event_named_error_ends_the_only_request(host: Host) -> None:
+async def test_an_event_named_error_ends_the_only_request(host):
     def busy(message: Any) -> tuple[int, str, bytes]:
         server.events.put_nowait(b"event: error\ndata: the model is busy\n\n")
         return 202, JSON, b""
@@ -74,7 +73,7 @@ FIRST = {
 
 
 @pytest.mark.parametrize(("first", "words"), FIRST.values(), ids=FIRST)
-async def test_a_stream_without_an_endpoint_tells_why(host: Host, first: str, words: str) -> None:
+async def test_a_stream_without_an_endpoint_tells_why(host, first, words):
     with pytest.raises(NotAnMCPServerError) as caught:
         async with formed(host, Streamed(first=first), "/sse", transport="sse"):
             pass

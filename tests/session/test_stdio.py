@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from mcp_magic.session import stdio
 from mcp_magic.session.stdio import SpreadMessages
 from tests.support.odd_http import outcome
 from tests.support.odd_server import TOOL, connected, remarks
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 ANSWER = '{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "right"}]}}'
 NOTICE = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}}'
@@ -31,7 +28,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize(("line", "remark"), BESIDE.values(), ids=BESIDE)
-async def test_a_message_is_read_out_of_its_line(host: Host, line: str, remark: str) -> None:
+async def test_a_message_is_read_out_of_its_line(host, line, remark):
     async with connected(host, {"tools/call good": line}, "stdio") as connection:
         assert await outcome(connection) == "right"
         assert remark in remarks(connection)
@@ -42,7 +39,7 @@ WITHOUT_ID = [f'{{"jsonrpc": "2.0", "id": null, {FULL}, "about": ID}}', f'{{"jso
 
 
 @pytest.mark.parametrize("line", WITHOUT_ID, ids=["null", "none"])
-async def test_an_error_without_id_ends_the_only_request(host: Host, line: str) -> None:
+async def test_an_error_without_id_ends_the_only_request(host, line):
     unknown = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "unknown notification"}}'
     tools = {"tools": [TOOL, {**TOOL, "name": "mute"}, {**TOOL, "name": "told"}]}
     answers = {"tools/list": tools, "tools/call good": line, "tools/call mute": '{"nothing": ID}'}
@@ -57,7 +54,7 @@ async def test_an_error_without_id_ends_the_only_request(host: Host, line: str) 
         assert all("the error 'the disk is full', -32603" in str(error) for error in errors)
 
 
-async def test_a_message_on_several_lines_is_read(host: Host) -> None:
+async def test_a_message_on_several_lines_is_read(host):
     async with connected(host, {"form": "pretty"}, "stdio") as connection:
         assert await outcome(connection) == "right"
         assert remarks(connection) == "it spreads a message over several lines; MCP over stdio has one message on each"
@@ -92,7 +89,7 @@ LINES: dict[str, tuple[str, list[Any], str]] = {
 
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("size", [1, 1000], ids=["line_by_line", "together"])
-def test_lines_of_messages_are_joined(name: str, size: int) -> None:
+def test_lines_of_messages_are_joined(name, size):
     text, messages, others = LINES[name]
     spread = SpreadMessages()
     lines = text.splitlines(keepends=True) if name != "unicode" else [f"{line}\n" for line in text[:-1].split("\n")]
@@ -109,7 +106,7 @@ def test_lines_of_messages_are_joined(name: str, size: int) -> None:
     assert (joined, rest) == (messages, others)
 
 
-def test_lines_are_kept_back_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_kept_back_up_to_a_bound(monkeypatch):
     monkeypatch.setattr(stdio, "MAX_LINES", 10)
     spread = SpreadMessages()
     lines = ["{\n", *['"a": 1,\n'] * 20]

@@ -19,12 +19,8 @@ from tests.support.speaking import LEGACY
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     import psutil
 
-    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 ENDED = "`%mcp reconnect rogue` opens it again"
@@ -77,12 +73,12 @@ IN_BOTH += "error_long bad_notices"
 
 
 @pytest.fixture
-def host(spotless: Host) -> Host:
+def host(spotless):
     return spotless
 
 
 @pytest.fixture
-async def rogue(host: Host, tmp_path: Path) -> Callable[..., Any]:
+async def rogue(host, tmp_path):
     async def connect(version: str = LEGACY, **options: Any) -> Connection:
         return await host.connect(command(version, tmp_path / "log"), name="rogue", **options)
 
@@ -90,7 +86,7 @@ async def rogue(host: Host, tmp_path: Path) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def calls(tmp_path: Path) -> Callable[[], Counter[str]]:
+def calls(tmp_path):
     log = tmp_path / "log"
     return lambda: Counter(log.read_text().split()) if log.exists() else Counter()
 
@@ -100,20 +96,18 @@ def process() -> psutil.Process:
     return one
 
 
-def test_all_faults_of_the_server_are_in_the_table() -> None:
+def test_all_faults_of_the_server_are_in_the_table():
     assert {row.tool for row in ROWS} | {"right", "long", "long_garbage", *FLOODS} == set(TOOLS)
 
 
 @in_eras(ROWS, IN_BOTH)
-async def test_a_fault_is_one_clear_error_or_none(
-    host: Host, rogue: Any, calls: Any, version: str, rows: list[Row]
-) -> None:
+async def test_a_fault_is_one_clear_error_or_none(host, rogue, calls, version, rows):
     async with bystander(host):
         await check_rows(await rogue(version), rows, lambda tool: calls()[tool])
 
 
 @pytest.mark.parametrize("tool", FLOODS)
-async def test_a_flood_of_messages_spares_loop_and_memory(rogue: Any, tool: str) -> None:
+async def test_a_flood_of_messages_spares_loop_and_memory(rogue, tool):
     connection = await rogue()
     turns = 0
 
@@ -131,7 +125,7 @@ async def test_a_flood_of_messages_spares_loop_and_memory(rogue: Any, tool: str)
     assert await outcome(connection, "right") == "right"
 
 
-async def test_a_long_line_is_read_up_to_a_limit(host: Host, rogue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_line_is_read_up_to_a_limit(host, rogue, monkeypatch):
     connection = await rogue()
     assert len((await connection.call_tool("long", {}, timeout=100)).text) == LONG
     assert await outcome(connection, "long_garbage", 100) == "right"
@@ -145,7 +139,7 @@ async def test_a_long_line_is_read_up_to_a_limit(host: Host, rogue: Any, monkeyp
 
 
 @ERAS
-async def test_a_killed_server_ends_all_calls_under_way(rogue: Any, calls: Any, version: str) -> None:
+async def test_a_killed_server_ends_all_calls_under_way(rogue, calls, version):
     connection = await rogue(version)
     waiting = [asyncio.create_task(outcome(connection, "silent")) for _ in range(10)]
     await until(lambda: calls()["silent"] == 10)
@@ -161,7 +155,7 @@ async def test_a_killed_server_ends_all_calls_under_way(rogue: Any, calls: Any, 
 
 
 @ERAS
-async def test_answers_before_the_end_are_not_lost(rogue: Any, calls: Any, version: str) -> None:
+async def test_answers_before_the_end_are_not_lost(rogue, calls, version):
     connection = await rogue(version)
     waiting = [asyncio.create_task(outcome(connection, tool)) for tool in [*["right"] * 20, "die_after"]]
     assert await asyncio.gather(*waiting) == ["right"] * 21
@@ -170,7 +164,7 @@ async def test_answers_before_the_end_are_not_lost(rogue: Any, calls: Any, versi
 
 
 @ERAS
-async def test_a_stopped_server_that_goes_on_is_used_again(rogue: Any, version: str) -> None:
+async def test_a_stopped_server_that_goes_on_is_used_again(rogue, version):
     connection = await rogue(version)
     server = process()
     server.send_signal(signal.SIGSTOP)
@@ -181,7 +175,7 @@ async def test_a_stopped_server_that_goes_on_is_used_again(rogue: Any, version: 
 
 
 @ERAS
-async def test_a_killed_server_is_reopened_and_gets_no_call_twice(rogue: Any, calls: Any, version: str) -> None:
+async def test_a_killed_server_is_reopened_and_gets_no_call_twice(rogue, calls, version):
     connection = await rogue(version, reconnect=True)
     for _ in range(3):
         before = process()
@@ -195,7 +189,7 @@ async def test_a_killed_server_is_reopened_and_gets_no_call_twice(rogue: Any, ca
     assert calls()["right"] == counted + 1 <= 4
 
 
-async def test_a_server_that_hangs_does_not_hold_up_the_end(host: Host, rogue: Any, calls: Any) -> None:
+async def test_a_server_that_hangs_does_not_hold_up_the_end(host, rogue, calls):
     connection = await rogue()
     waiting = asyncio.create_task(connection.call("hang"))
     await until(lambda: calls()["hang"] == 1)

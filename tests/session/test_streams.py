@@ -24,7 +24,6 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
@@ -33,7 +32,7 @@ STRANGE = "The server answered with id 987654, which no request has"
 
 
 @pytest.fixture
-def host(spotless: Host) -> Host:
+def host(spotless):
     return spotless
 
 
@@ -44,7 +43,7 @@ def logged(connection: Connection) -> list[Any]:
 # Answers to nothing
 
 
-async def test_a_stray_answer_is_told_with_the_time_out(host: Host, tmp_path: Path) -> None:
+async def test_a_stray_answer_is_told_with_the_time_out(host, tmp_path):
     connection = await host.connect(command(LEGACY, tmp_path / "log"), name="rogue")
     with pytest.raises(RequestTimeoutError) as caught:
         await connection.call_tool("wrong_id", {}, timeout=1)
@@ -58,7 +57,7 @@ async def test_a_stray_answer_is_told_with_the_time_out(host: Host, tmp_path: Pa
     assert "answered" not in str(other.value), "that was of another call"
 
 
-async def test_a_waiting_call_shows_stray_answers_ten_times(host: Host, tmp_path: Path) -> None:
+async def test_a_waiting_call_shows_stray_answers_ten_times(host, tmp_path):
     reports: list[Any] = []
     host.reports.reporter = lambda report: reports.append(report) or (lambda: None)  # type: ignore[func-returns-value]
     connection = await host.connect(command(LEGACY, tmp_path / "log"), name="rogue")
@@ -85,7 +84,7 @@ for line in sys.stdin:
 """
 
 
-async def test_a_stray_answer_to_the_handshake_is_told(host: Host) -> None:
+async def test_a_stray_answer_to_the_handshake_is_told(host):
     with pytest.raises(ConnectError, match=r'it came with id "#\d", which no request has; the request has id \d'):
         await host.connect([sys.executable, "-c", MISNUMBERS], name="rogue")
     spec = StdioSpec(command="server", timeout=5)
@@ -116,7 +115,7 @@ async def connected(host: Host, transport: str, break_method: str = "") -> Async
 
 
 @TRANSPORTS
-async def test_an_answer_that_is_no_json_ends_its_call_only(host: Host, transport: str) -> None:
+async def test_an_answer_that_is_no_json_ends_its_call_only(host, transport):
     async with connected(host, transport) as connection:
         breaks = [how for how in BREAKS if how != "huge_integer"]  # which is read as a text
         for tool in (*breaks, "error", "id_last", "id_last_in_a_long_answer"):
@@ -132,7 +131,7 @@ async def test_an_answer_that_is_no_json_ends_its_call_only(host: Host, transpor
 
 
 @TRANSPORTS
-async def test_a_notice_that_is_no_json_is_logged_ten_times(host: Host, transport: str) -> None:
+async def test_a_notice_that_is_no_json_is_logged_ten_times(host, transport):
     async with connected(host, transport) as connection:
         assert await outcome(connection, "notice") == "right"
         [entry] = logged(connection)
@@ -145,7 +144,7 @@ async def test_a_notice_that_is_no_json_is_logged_ten_times(host: Host, transpor
 
 @TRANSPORTS
 @pytest.mark.parametrize(("tool", "code"), [("request", -32700), ("wrong_request", -32600)])
-async def test_a_request_that_is_no_json_is_refused(host: Host, transport: str, tool: str, code: int) -> None:
+async def test_a_request_that_is_no_json_is_refused(host, transport, tool, code):
     async with connected(host, transport) as connection:
         error = json.loads((await connection.call(tool)).text)
         assert error["code"] == code
@@ -153,7 +152,7 @@ async def test_a_request_that_is_no_json_is_refused(host: Host, transport: str, 
 
 
 @TRANSPORTS
-async def test_a_handshake_or_listing_that_is_no_json_fails(host: Host, transport: str) -> None:
+async def test_a_handshake_or_listing_that_is_no_json_fails(host, transport):
     with pytest.raises(ConnectError, match=PARSE):
         async with connected(host, transport, "initialize"):
             pass
@@ -163,7 +162,7 @@ async def test_a_handshake_or_listing_that_is_no_json_fails(host: Host, transpor
         await until(lambda: bool(logged(connection)))
 
 
-async def test_a_too_long_line_with_its_id_last_ends_its_call(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_too_long_line_with_its_id_last_ends_its_call(host, monkeypatch):
     monkeypatch.setattr(stdio, "MAX_MESSAGE", 2**20)
     async with connected(host, "stdio") as connection:
         error = await outcome(connection, "too_long_id_last")

@@ -18,7 +18,6 @@ from tests.support.changing_server import ERAS, URI, Changing, connect
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from mcp_magic._host import Host
     from mcp_magic.session.subscriptions import Subscription, Update
 
 IN_ERAS = pytest.mark.parametrize("era", ERAS)
@@ -30,7 +29,7 @@ async def update_of(subscription: Subscription) -> Update:
 
 
 @pytest.mark.parametrize(("era", "process"), [(ERAS[0], False), (ERAS[1], True)])
-async def test_changes_of_a_watched_resource_are_told(host: Host, era: str, process: bool) -> None:
+async def test_changes_of_a_watched_resource_are_told(host, era, process):
     connection = await connect(host, era, process=process)
     async with await connection.subscribe(URI) as subscription:
         await connection.call("set_text", text="two")
@@ -46,7 +45,7 @@ async def test_changes_of_a_watched_resource_are_told(host: Host, era: str, proc
 
 
 @IN_ERAS
-async def test_a_subscription_survives_a_reconnect_and_tells_a_gap(host: Host, era: str) -> None:
+async def test_a_subscription_survives_a_reconnect_and_tells_a_gap(host, era):
     connection = await connect(host, era)
     async with await connection.subscribe(URI) as subscription:
         again = await host.reconnect("changing")
@@ -63,7 +62,7 @@ async def test_a_subscription_survives_a_reconnect_and_tells_a_gap(host: Host, e
 
 
 @IN_ERAS
-async def test_a_resource_is_watched_over_http(host: Host, era: str) -> None:
+async def test_a_resource_is_watched_over_http(host, era):
     app = load("showcase_server").server.streamable_http_app()
     async with serving(Forgetful(app) if era == "handshake" else app) as url:
         connection = await host.connect(f"{url}/mcp", name="show")
@@ -78,7 +77,7 @@ async def test_a_resource_is_watched_over_http(host: Host, era: str) -> None:
 
 
 @needs_node
-async def test_server_everything_announces_changes(host: Host) -> None:
+async def test_server_everything_announces_changes(host):
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
     uri = str((await connection.listing("resources"))[0].uri)
     async with await connection.subscribe(uri) as subscription:
@@ -86,7 +85,7 @@ async def test_server_everything_announces_changes(host: Host) -> None:
         assert (await update_of(subscription)).changes >= 1
 
 
-async def test_watchers_of_one_resource_share_one_subscription(host: Host) -> None:
+async def test_watchers_of_one_resource_share_one_subscription(host):
     connection = await connect(host, "handshake")
     asked = connection.calls
     first, second = await asyncio.gather(connection.subscribe(URI), connection.subscribe(URI))
@@ -102,7 +101,7 @@ async def test_watchers_of_one_resource_share_one_subscription(host: Host) -> No
     assert connection.calls > asked
 
 
-async def test_changes_below_a_watched_resource_are_told(host: Host) -> None:
+async def test_changes_below_a_watched_resource_are_told(host):
     connection = await connect(host, "handshake")
     async with await connection.subscribe(URI) as subscription:
         await connection.call("set_text", text="x", uri="test://notebook")
@@ -110,7 +109,7 @@ async def test_changes_below_a_watched_resource_are_told(host: Host) -> None:
         assert (await update_of(subscription)).changes == 1
 
 
-async def test_another_server_of_the_name_has_no_part_in_it(host: Host) -> None:
+async def test_another_server_of_the_name_has_no_part_in_it(host):
     connection = await connect(host, ERAS[0])
     subscription = await connection.subscribe(URI)
     other = await connect(host, ERAS[0])
@@ -118,7 +117,7 @@ async def test_another_server_of_the_name_has_no_part_in_it(host: Host) -> None:
     assert other.notices.subscriptions.uris == ()
 
 
-async def test_a_stream_that_the_server_ends_is_opened_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_the_server_ends_is_opened_again(host, monkeypatch):
     monkeypatch.setattr("mcp_magic.session.subscriptions.FIRST_PAUSE_SECONDS", 0.01)
     changing = Changing()
     connection = await host.connect(changing.server, name="changing")
@@ -131,7 +130,7 @@ async def test_a_stream_that_the_server_ends_is_opened_again(host: Host, monkeyp
     assert said == f"the subscription to {URI} was interrupted (the server has ended it); it is tried again"
 
 
-async def test_a_server_that_announces_nothing_is_told_with_advice(host: Host) -> None:
+async def test_a_server_that_announces_nothing_is_told_with_advice(host):
     silent = MCPServer("silent", subscriptions=False)
     silent.resource("silent://x", name="x")(lambda: "x")
     connection = await host.connect(silent, name="silent")
@@ -144,7 +143,7 @@ async def test_a_server_that_announces_nothing_is_told_with_advice(host: Host) -
     assert connection.failures == 0
 
 
-async def test_a_refused_subscription_leaves_nothing(host: Host) -> None:
+async def test_a_refused_subscription_leaves_nothing(host):
     async def refuse(context: Any, params: Any) -> Any:
         raise MCPError(-32002, "no such resource")
 

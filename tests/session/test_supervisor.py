@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
@@ -25,11 +25,6 @@ from tests.support.speaking import LEGACY, MODERN
 from tests.support.waiting import until
 from tests.support.websockets_server import serve_websocket
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-
 ERAS = pytest.mark.parametrize("legacy", [False, True], ids=[MODERN, "handshake"])
 
 
@@ -41,7 +36,7 @@ def count(app: Any, method: str) -> int:
 
 
 @ERAS
-async def test_connection_reuses_server_that_comes_back(quick: Host, legacy: bool) -> None:
+async def test_connection_reuses_server_that_comes_back(quick, legacy):
     server = Counting()
     app = server.app(legacy=legacy)
     async with behind_proxy(quick, app) as (connection, proxy):
@@ -59,7 +54,7 @@ async def test_connection_reuses_server_that_comes_back(quick: Host, legacy: boo
             assert count(app, "initialize") == 1, "the server lived, and its session"
 
 
-async def test_what_a_server_offers_is_read_again_when_it_comes_back(quick: Host) -> None:
+async def test_what_a_server_offers_is_read_again_when_it_comes_back(quick):
     seen: list[str] = []
     before, after = Counting(), Counting()
 
@@ -103,7 +98,7 @@ def attentive(told: list[str]) -> Any:
     return Forgetful(server.streamable_http_app())
 
 
-async def test_returning_server_gets_log_level_roots_and_subscriptions(quick: Host, tmp_path: Path) -> None:
+async def test_returning_server_gets_log_level_roots_and_subscriptions(quick, tmp_path):
     told: tuple[list[str], list[str]] = ([], [])
     before, after = (attentive(one) for one in told)
     async with serving(after) as other, behind_proxy(quick, before) as (connection, proxy):
@@ -119,7 +114,7 @@ async def test_returning_server_gets_log_level_roots_and_subscriptions(quick: Ho
 
 
 @pytest.mark.parametrize("transport", ["sse", "ws"])
-async def test_sessions_with_one_stream_are_opened_again(quick: Host, transport: str) -> None:
+async def test_sessions_with_one_stream_are_opened_again(quick, transport):
     server = Counting().server
     serves = serve_websocket(server) if transport == "ws" else serving(server.sse_app())
     async with serves as url, proxied(url) as proxy:
@@ -142,7 +137,7 @@ async def test_sessions_with_one_stream_are_opened_again(quick: Host, transport:
 # Processes that die
 
 
-async def test_a_stdio_server_is_started_again_where_its_spec_says_so(quick: Host) -> None:
+async def test_a_stdio_server_is_started_again_where_its_spec_says_so(quick):
     connection = await quick.connect(PLAIN, name="math", reconnect=True)
     children()[0].kill()
     await until(lambda: connection.state == "reconnecting")
@@ -154,7 +149,7 @@ async def test_a_stdio_server_is_started_again_where_its_spec_says_so(quick: Hos
     assert connection.reconnects == 2
 
 
-async def test_a_stdio_server_that_dies_is_told_and_opened_by_hand(host: Host) -> None:
+async def test_a_stdio_server_that_dies_is_told_and_opened_by_hand(host):
     connection = await host.connect(PLAIN, name="show")
     with pytest.raises(errors.SessionClosedError) as caught:
         await connection.call("die", message="out of ink")
@@ -173,7 +168,7 @@ async def test_a_stdio_server_that_dies_is_told_and_opened_by_hand(host: Host) -
     assert not (await connection.call("process")).is_error
 
 
-async def test_a_closed_session_says_so(host: Host) -> None:
+async def test_a_closed_session_says_so(host):
     connection = await host.connect(Counting().server)
     await connection.close()
     await connection.close()
@@ -208,7 +203,7 @@ class Restarted(Forgetful):
 @pytest.mark.parametrize(
     "says", ["", "Bad Request: No valid session ID provided", "Bad Request: Server not initialized"]
 )
-async def test_forgotten_session_is_renewed_and_calls_run_once(quick: Host, says: str) -> None:
+async def test_forgotten_session_is_renewed_and_calls_run_once(quick, says):
     made: list[httpx2.AsyncClient] = []
 
     def factory(**options: Any) -> httpx2.AsyncClient:
@@ -231,7 +226,7 @@ async def test_forgotten_session_is_renewed_and_calls_run_once(quick: Host, says
         await quick.disconnect("counting")
 
 
-async def test_a_400_that_says_nothing_of_a_session_renews_nothing(quick: Host) -> None:
+async def test_a_400_that_says_nothing_of_a_session_renews_nothing(quick):
     app = Restarted(Counting().app(), "Bad Request: too many apples")
     async with serving(app) as url:
         connection = await quick.connect(f"{url}/mcp", name="counting")
@@ -242,7 +237,7 @@ async def test_a_400_that_says_nothing_of_a_session_renews_nothing(quick: Host) 
         await quick.disconnect("counting")
 
 
-async def test_a_session_that_somebody_deleted_is_renewed(quick: Host) -> None:
+async def test_a_session_that_somebody_deleted_is_renewed(quick):
     app = Counting().app(legacy=True)
     async with serving(app) as url:
         connection = await quick.connect(f"{url}/mcp", name="counting")
@@ -288,7 +283,7 @@ server.run()
 """
 
 
-async def test_discovered_server_that_wants_the_handshake_gets_it(host: Host) -> None:
+async def test_discovered_server_that_wants_the_handshake_gets_it(host):
     command = [sys.executable, "-c", UNINITIALIZED]
     connection = await host.connect(command, name="late", cwd=str(ROOT))
     assert [tool.name for tool in await connection.listing("tools")] == ["one"]
@@ -302,7 +297,7 @@ async def test_discovered_server_that_wants_the_handshake_gets_it(host: Host) ->
     assert "wants `initialize`" in str(report)
 
 
-async def test_words_of_a_tool_do_not_begin_a_handshake(host: Host) -> None:
+async def test_words_of_a_tool_do_not_begin_a_handshake(host):
     connection = await host.connect([sys.executable, "-c", REFUSING], name="tool", cwd=str(ROOT))
     for number in (1, 2):
         with pytest.raises(errors.ProtocolError, match=f"not initialized, in run {number}"):

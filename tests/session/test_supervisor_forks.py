@@ -16,7 +16,6 @@ from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork"),
@@ -52,7 +51,7 @@ ENTRANCES: dict[str, Callable[[Host], Awaitable[Any]]] = {
 }
 
 
-async def test_a_forked_child_is_refused_and_connects_anew(host: Host) -> None:
+async def test_a_forked_child_is_refused_and_connects_anew(host):
     connection = await host.connect(PLAIN, name="plain")
     before = len(connection.trace.entries)
 
@@ -88,7 +87,7 @@ os.waitpid(child, 0)
 """
 
 
-def test_a_magic_in_a_forked_child_says_where_it_works(tmp_path: Path) -> None:
+def test_a_magic_in_a_forked_child_says_where_it_works(tmp_path):
     environment = {**os.environ, "IPYTHONDIR": str(tmp_path)}
     command = [sys.executable, "-u", "-c", MAGIC]
     ran = subprocess.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,9 +26,8 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
-    from mcp_magic import Connection, Host
+    from mcp_magic import Connection
     from mcp_magic.inflight import Report
 
     Connect = Callable[[Scripted], Awaitable[Connection]]
@@ -41,7 +40,7 @@ async def accepts(elicitation: Elicitation) -> Answer:
     return Answer.accept({"branch": "main"})
 
 
-async def test_call_that_becomes_a_task_returns_its_result(host: Host, connect: Connect) -> None:
+async def test_call_that_becomes_a_task_returns_its_result(host, connect):
     script = Scripted(state(), state(), done("built main"))
     result = await (await connect(script)).call("build", ref="main")
     assert (result.text, result.server, result.tool) == ("built main", "ci", "build")
@@ -54,13 +53,13 @@ async def test_call_that_becomes_a_task_returns_its_result(host: Host, connect: 
     assert [entry.method for entry in host.trace.entries()].count("tasks/get") == 6, "a row for each and its answer"
 
 
-async def test_a_call_that_becomes_no_task_is_answered_as_ever(connect: Connect) -> None:
+async def test_a_call_that_becomes_no_task_is_answered_as_ever(connect):
     script = Scripted(done(), created=text("at once"))
     assert (await (await connect(script)).call("build")).text == "at once"
     assert script.methods() == ["tools/call"]
 
 
-async def test_an_error_of_a_task_is_one_of_its_call(connect: Connect) -> None:
+async def test_an_error_of_a_task_is_one_of_its_call(connect):
     ci = await connect(Scripted(state("completed", result=text("no such branch", isError=True))))
     result = await ci.call_tool("build", {})
     assert (result.is_error, result.text) == (True, "no such branch")
@@ -79,9 +78,7 @@ async def test_an_error_of_a_task_is_one_of_its_call(connect: Connect) -> None:
         await ci.call("build")
 
 
-async def test_server_poll_interval_is_kept_after_first_seconds(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_server_poll_interval_is_kept_after_first_seconds(connect, monkeypatch):
     monkeypatch.setattr(tasks, "FIRST_SECONDS", 0.3)
     script = Scripted(*[state(pollIntervalMs=300)] * 3, done())
     await (await connect(script)).call("build")
@@ -89,7 +86,7 @@ async def test_server_poll_interval_is_kept_after_first_seconds(
 
 
 @pytest.mark.parametrize("interval", [0, None, 1e300])
-async def test_no_interval_makes_it_ask_all_the_time_or_never(connect: Connect, interval: Any) -> None:
+async def test_no_interval_makes_it_ask_all_the_time_or_never(connect, interval):
     script = Scripted(state(pollIntervalMs=interval))
     call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: len(script.times()) > 2)
@@ -99,7 +96,7 @@ async def test_no_interval_makes_it_ask_all_the_time_or_never(connect: Connect, 
     assert len(script.times()) < 9
 
 
-async def test_an_interrupt_a_button_and_a_limit_cancel_the_task(host: Host, connect: Connect) -> None:
+async def test_an_interrupt_a_button_and_a_limit_cancel_the_task(host, connect):
     script = Scripted(state())
     call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: bool(script.times()))
@@ -132,7 +129,7 @@ async def test_an_interrupt_a_button_and_a_limit_cancel_the_task(host: Host, con
 # Questions
 
 
-async def test_task_question_is_asked_once_and_answered_by_update(host: Host, connect: Connect) -> None:
+async def test_task_question_is_asked_once_and_answered_by_update(host, connect):
     asked: list[Elicitation] = []
 
     async def elicitor(elicitation: Elicitation) -> Answer:
@@ -147,7 +144,7 @@ async def test_task_question_is_asked_once_and_answered_by_update(host: Host, co
     assert script.params("tasks/update") == [{"taskId": "task-1", "inputResponses": answers}]
 
 
-async def test_a_question_that_the_task_no_longer_has_is_taken_away(host: Host, connect: Connect) -> None:
+async def test_a_question_that_the_task_no_longer_has_is_taken_away(host, connect):
     ended: list[str] = []
 
     async def elicitor(elicitation: Elicitation) -> Answer:
@@ -164,9 +161,7 @@ async def test_a_question_that_the_task_no_longer_has_is_taken_away(host: Host, 
     assert not script.params("tasks/update")
 
 
-async def test_endless_questions_get_pauses_and_are_cut_off(
-    host: Host, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_questions_get_pauses_and_are_cut_off(host, connect, monkeypatch):
     monkeypatch.setattr(tasks, "MAX_QUESTIONS", 3)
     numbers = count()
     script = Scripted(lambda: state("input_required", inputRequests={f"q{next(numbers)}": {"method": "roots/list"}}))
@@ -187,7 +182,7 @@ async def test_endless_questions_get_pauses_and_are_cut_off(
 # Servers that do it wrongly
 
 
-async def test_a_task_that_is_gone_says_how_long_it_was_kept(connect: Connect) -> None:
+async def test_a_task_that_is_gone_says_how_long_it_was_kept(connect):
     gone = "ci:build: the server no longer knows the task"
     for kept, said in ((10, f"{gone}: it keeps tasks for 10 ms, which are over."), (None, f"{gone}.")):
         with pytest.raises(ProtocolError) as error:
@@ -195,7 +190,7 @@ async def test_a_task_that_is_gone_says_how_long_it_was_kept(connect: Connect) -
         assert str(error.value) == said
 
 
-async def test_a_passing_error_of_the_server_does_not_lose_the_task(connect: Connect) -> None:
+async def test_a_passing_error_of_the_server_does_not_lose_the_task(connect):
     broken = fails({"code": -32603, "message": "try again"})
     assert (await (await connect(Scripted(broken, broken, state(), broken, done()))).call("build")).text == "built"
     with pytest.raises(ProtocolError, match="try again"):
@@ -215,7 +210,7 @@ SHAPES = [
 ]
 
 
-async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect) -> None:
+async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect):
     for step, problem in SHAPES:
         with pytest.raises(InvalidResponseError) as error:
             await (await connect(Scripted(state(), step))).call("build")
@@ -232,13 +227,13 @@ async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect) -> 
     assert connection.info().remarks == ("the answer of the tool `build`: a block is a text, not an object",)
 
 
-async def test_huge_message_is_cut_and_nothing_is_heard_after_end(connect: Connect) -> None:
+async def test_huge_message_is_cut_and_nothing_is_heard_after_end(connect):
     script = Scripted(state(statusMessage="x" * 5_000_000), done(), state())
     assert (await (await connect(script)).call("build")).text == "built"
     assert script.methods().count("tasks/get") == 2
 
 
-async def test_a_cassette_has_a_task_from_its_start_to_its_end(connect: Connect, host: Host, tmp_path: Path) -> None:
+async def test_a_cassette_has_a_task_from_its_start_to_its_end(connect, host, tmp_path):
     script = Scripted(state(statusMessage="step 1 of 2"), state(), done("built main"))
     async with hosting(tmp_path / "tasks.jsonl", "record"):
         ci = await connect(script)
@@ -251,7 +246,7 @@ async def test_a_cassette_has_a_task_from_its_start_to_its_end(connect: Connect,
     assert len(script.asked) == asked
 
 
-async def test_tasks_of_a_real_server_are_awaited_and_cancelled(host: Host) -> None:
+async def test_tasks_of_a_real_server_are_awaited_and_cancelled(host):
     host.elicitation.elicitor = accepts
     ci = await host.connect(tasks_command(), name="ci")  # over stdio; tests/kernel/test_jobs.py has it over HTTP
     assert ci.makes_tasks

@@ -26,7 +26,6 @@ from tests.support.websockets_server import serve_websocket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from websockets.http11 import Request, Response
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.lowest
-async def test_a_python_server_over_stdio_is_listed_and_called(host: Host) -> None:
+async def test_a_python_server_over_stdio_is_listed_and_called(host):
     connection = await host.connect(command("math_server"))
     assert (connection.spec.transport, connection.state) == ("stdio", "open")
     assert "add" in connection.tools
@@ -42,21 +41,21 @@ async def test_a_python_server_over_stdio_is_listed_and_called(host: Host) -> No
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-async def test_a_node_server_over_stdio_is_listed_and_called(host: Host) -> None:
+async def test_a_node_server_over_stdio_is_listed_and_called(host):
     connection = await host.connect([*everything_command(), "stdio"])
     assert (await connection.call("echo", message="hi")).text == "Echo: hi"
     assert (await connection.call_tool("get-sum", {"a": 1, "b": 2})).text == "The sum of 1 and 2 is 3."
 
 
 @pytest.mark.lowest
-async def test_a_server_over_streamable_http_is_listed_and_called(host: Host) -> None:
+async def test_a_server_over_streamable_http_is_listed_and_called(host):
     with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
         connection = await host.connect(server.url, name="weather")
         assert connection.spec.transport == "http"
         assert len((await connection.call("forecast", location="London", days=3)).df) == 3
 
 
-async def test_url_falls_back_to_sse_where_allowed(host: Host) -> None:
+async def test_url_falls_back_to_sse_where_allowed(host):
     async with serving(load("weather_server").server.sse_app()) as url:
         connection = await host.connect(f"{url}/sse", name="weather")
         assert connection.spec.transport == "sse"
@@ -69,7 +68,7 @@ async def test_url_falls_back_to_sse_where_allowed(host: Host) -> None:
         await host.disconnect("weather", "sse")
 
 
-async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> None:
+async def test_a_url_that_is_neither_reports_the_first_answer(host):
     async with serving(answering(404)) as url:
         with pytest.raises(HTTPStatusError) as caught:
             await host.connect(f"{url}/mcp", name="web")
@@ -80,21 +79,21 @@ async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> Non
 
 
 @pytest.mark.lowest
-async def test_a_websocket_server_is_listed_and_called(host: Host) -> None:
+async def test_a_websocket_server_is_listed_and_called(host):
     async with serve_websocket(load("math_server").server) as url:
         connection = await host.connect(url, name="ws")
         assert connection.spec.transport == "ws"
         assert (await connection.call("add", a=1, b=2)).data == 3
 
 
-async def test_missing_websockets_package_says_install_line(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_websockets_package_says_install_line(host, monkeypatch):
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
     with pytest.raises(MissingDependencyError) as caught:
         await host.connect("ws://127.0.0.1:1/", name="ws")
     assert str(caught.value) == "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
 
 
-async def test_server_object_shares_its_state_with_the_notebook(host: Host) -> None:
+async def test_server_object_shares_its_state_with_the_notebook(host):
     seen: list[str] = []
     server = MCPServer("notes")
 
@@ -110,7 +109,7 @@ async def test_server_object_shares_its_state_with_the_notebook(host: Host) -> N
     assert seen == ["hi"]
 
 
-async def test_server_object_with_an_invalid_schema_is_connected(host: Host) -> None:
+async def test_server_object_with_an_invalid_schema_is_connected(host):
     server = MCPServer("outputs", log_level="ERROR")
     server.add_tool(lambda: {"a": 1}, name="tool0")
     server._tool_manager.get_tool("tool0").fn_metadata.output_schema = {"type": "no such type"}  # type: ignore[union-attr]
@@ -118,7 +117,7 @@ async def test_server_object_with_an_invalid_schema_is_connected(host: Host) -> 
 
 
 @pytest.fixture
-async def echoing() -> AsyncIterator[str]:
+async def echoing():
     """The URL of a server that tells the headers it gets."""
     server = MCPServer("echoing", log_level="ERROR")
 
@@ -130,7 +129,7 @@ async def echoing() -> AsyncIterator[str]:
         yield f"{url}/mcp"
 
 
-async def test_headers_reach_the_server_and_no_output(host: Host, echoing: str) -> None:
+async def test_headers_reach_the_server_and_no_output(host, echoing):
     made: list[httpx2.AsyncClient] = []
 
     def factory(**options: object) -> httpx2.AsyncClient:
@@ -146,14 +145,14 @@ async def test_headers_reach_the_server_and_no_output(host: Host, echoing: str) 
     assert [client.is_closed for client in made] == [True]
 
 
-async def test_environment_and_working_directory_reach_a_stdio_server(host: Host, tmp_path: Path) -> None:
+async def test_environment_and_working_directory_reach_a_stdio_server(host, tmp_path):
     spec = StdioSpec(command=PLAIN[0], args=tuple(PLAIN[1:]), env={"PLAIN_TOKEN": "sesame-123"}, cwd=tmp_path)
     connection = await host.connect_spec(spec, "plain")
     assert (await connection.call("where")).text == f"{tmp_path} sesame-123"
     assert "sesame" not in repr(connection)
 
 
-async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, tmp_path: Path) -> None:
+async def test_tls_is_verified_against_the_authority_that_is_named(host, tmp_path):
     certificate, key = self_signed(tmp_path)
     app = MCPServer("secure").streamable_http_app()
     async with serving(app, ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
@@ -191,7 +190,7 @@ async def refused(host: Host, url: str) -> str:
     return str(caught.value)
 
 
-async def test_redirect_to_another_origin_is_not_followed(host: Host) -> None:
+async def test_redirect_to_another_origin_is_not_followed(host):
     other: list[Request] = []
     async with asyncio.timeout(SECONDS), serve_no_json() as there, redirecting("/", other) as away:
         for location in (away, away.replace("127.0.0.1", "localhost"), there):
@@ -204,7 +203,7 @@ async def test_redirect_to_another_origin_is_not_followed(host: Host) -> None:
         await host.close()
 
 
-async def test_redirect_within_the_server_keeps_the_headers(host: Host) -> None:
+async def test_redirect_within_the_server_keeps_the_headers(host):
     seen: list[Request] = []
     async with asyncio.timeout(SECONDS), redirecting("/mcp", seen) as url:
         await refused(host, url)  # there is nothing at /mcp either

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server import Server
@@ -16,9 +16,6 @@ from mcp_types import CallToolResult, ListToolsResult, Tool
 from mcp_magic.errors import ProtocolError
 from mcp_magic.errors import ToolError as MCPToolError
 from mcp_magic.results.results import ToolCrashError
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 
 def leaving() -> MCPServer:
@@ -53,7 +50,7 @@ def leaving() -> MCPServer:
     return server
 
 
-async def test_exit_fails_its_request_and_session_goes_on(host: Host) -> None:
+async def test_exit_fails_its_request_and_session_goes_on(host):
     server = leaving()
     before = list(server.middleware), dict(vars(server))
     connection = await host.connect(server)
@@ -120,7 +117,7 @@ def failing() -> MCPServer:
     return server
 
 
-async def test_tool_error_shows_own_words_and_frames_without_sdk(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+async def test_tool_error_shows_own_words_and_frames_without_sdk(host, caplog):
     server = failing()
     await host.connect(server, name="one")
     second = await host.connect(server, name="two")
@@ -144,9 +141,7 @@ async def test_tool_error_shows_own_words_and_frames_without_sdk(host: Host, cap
     assert wrong.value.__cause__ is None
 
 
-async def test_resources_prompts_and_low_level_tools_say_their_error(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_resources_prompts_and_low_level_tools_say_their_error(host, caplog):
     connection = await host.connect(failing())
     with pytest.raises(ProtocolError, match="KeyError: 'melon'"):
         await connection.read("failing://stock")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,19 +13,14 @@ from tests.support.checking import ERAS, LOST, assert_clear, outcome
 from tests.support.hosts import bystander
 from tests.support.rogue_http import rogue_http
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
-
 
 @pytest.fixture
-def host(spotless: Host) -> Host:
+def host(spotless):
     return spotless
 
 
 @ERAS
-async def test_tls_that_ends_in_the_middle_is_one_clear_error(host: Host, tmp_path: Path, version: str) -> None:
+async def test_tls_that_ends_in_the_middle_is_one_clear_error(host, tmp_path, version):
     certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -40,7 +34,7 @@ async def test_tls_that_ends_in_the_middle_is_one_clear_error(host: Host, tmp_pa
         await host.disconnect("rogue")
 
 
-async def test_a_tls_handshake_without_an_answer_times_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tls_handshake_without_an_answer_times_out(host, monkeypatch):
     monkeypatch.setattr("mcp_magic.session.transports.CONNECT_SECONDS", 0.5)
     async with rogue_http() as rogue:
         with pytest.raises(ConnectError, match=r"no connection to https://127.0.0.1") as caught:
@@ -49,7 +43,7 @@ async def test_a_tls_handshake_without_an_answer_times_out(host: Host, monkeypat
 
 
 @pytest.mark.parametrize("ends", ["server", "host"])
-async def test_an_interrupted_tls_handshake_leaves_no_socket(host: Host, ends: str) -> None:
+async def test_an_interrupted_tls_handshake_leaves_no_socket(host, ends):
     arrived = asyncio.Event()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

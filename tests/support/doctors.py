@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.support import SUPPORT
+from tests.support.processes import PYTHON
 
 if TYPE_CHECKING:
     from mcp_magic.doctor import DoctorReport
@@ -20,7 +20,7 @@ TOOL = {
 
 def sick(**told: Any) -> list[str]:
     """Return the command of a server that is told what to say; `/` in a method is written `__`."""
-    return [sys.executable, str(SICK), json.dumps({name.replace("__", "/"): value for name, value in told.items()})]
+    return [PYTHON, str(SICK), json.dumps({name.replace("__", "/"): value for name, value in told.items()})]
 
 
 def told(report: DoctorReport, step: str) -> str:

@@ -68,7 +68,7 @@ def grouped(items: list[pytest.Item]) -> list[list[pytest.Item]]:
 
 def folder(run: int) -> Path:
     """Return the folder of the workers' temporary files; `run` is the process id of the parent."""
-    return Path(tempfile.gettempdir()) / f"pytest-workers-{run}"
+    return Path(tempfile.gettempdir()) / f"pt{run}"  # short: paths are in texts that are laid out
 
 
 def capture_apart(capture: CaptureManager) -> None:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -16,11 +16,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from mcp_magic.telemetry.telemetry import EXIT_SECONDS, telemetry
 from tests.support.processes import PLAIN
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mcp_magic._host import Host
 
 
 class Collector(HTTPServer):
@@ -53,7 +48,7 @@ class Receiving(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+def collector(monkeypatch):
     with Collector() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -69,7 +64,7 @@ def texts(attributes: Any) -> dict[str, str]:
     return {attribute.key: attribute.value.string_value for attribute in attributes}
 
 
-async def test_spans_go_to_the_collector_until_it_is_turned_off(host: Host, collector: Collector) -> None:
+async def test_spans_go_to_the_collector_until_it_is_turned_off(host, collector):
     before = {thread for thread in threading.enumerate() if thread.is_alive()}
     telemetry.export("otlp")
     connection = await host.connect(PLAIN, name="far")
@@ -92,9 +87,7 @@ async def test_spans_go_to_the_collector_until_it_is_turned_off(host: Host, coll
     assert not [thread for thread in left if "Otel" in thread.name or "telemetry" in thread.name]
 
 
-async def test_a_missing_collector_harms_no_call_and_is_reported(
-    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_missing_collector_harms_no_call_and_is_reported(host, monkeypatch, caplog, capfd):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     telemetry.export("otlp")
@@ -109,7 +102,7 @@ async def test_a_missing_collector_harms_no_call_and_is_reported(
 
 
 @pytest.mark.lowest
-async def test_the_console_gets_a_line_a_span(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_console_gets_a_line_a_span(host, capsys):
     server = MCPServer("near")
     server.add_tool(lambda text: text, name="echo")
     telemetry.export("console")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,9 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcp_magic import errors
 from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
 from tests.support.bundled import load
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 RECORD_SECONDS = 20e-6
 """A generous bound for one record on a busy machine; it takes well below a microsecond on an idle one."""
@@ -30,7 +27,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     return values
 
 
-async def test_metrics_count_calls_and_failures_by_server_and_tool(host: Host) -> None:
+async def test_metrics_count_calls_and_failures_by_server_and_tool(host):
     show = await host.connect(load("showcase_server").server, name="show")
     await host.connect(load("math_server").server, name="math")
     for n in range(3):
@@ -52,7 +49,7 @@ async def test_metrics_count_calls_and_failures_by_server_and_tool(host: Host) -
     assert (metrics.calls, sum(metrics.errors.values())) == (6, 3)
 
 
-async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
+async def test_a_cancelled_call_is_counted_as_one(host):
     connection = await host.connect(load("showcase_server").server, name="show")
     started = asyncio.Event()
 
@@ -66,7 +63,7 @@ async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
     assert host.metrics["show", "slow"].errors == {"cancelled": 1}
 
 
-async def test_prometheus_reads_the_text_of_all_sessions(host: Host) -> None:
+async def test_prometheus_reads_the_text_of_all_sessions(host):
     await host.connect(load("math_server").server, name="math")
     await host.call("math:add", a=1, b=1)
     await host.reconnect("math")
@@ -83,7 +80,7 @@ async def test_prometheus_reads_the_text_of_all_sessions(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "Ünïcode 工具", "a{b}", "\ud800", "a" * 10_000, ""])
-def test_any_name_of_a_tool_makes_valid_text(name: str) -> None:
+def test_any_name_of_a_tool_makes_valid_text(name):
     metrics = Metrics()
     assert samples(metrics.text()) == {}
     metrics.record("s", name, 0.1, "ToolError")
@@ -92,7 +89,7 @@ def test_any_name_of_a_tool_makes_valid_text(name: str) -> None:
     metrics.text().encode("utf-8")
 
 
-def test_made_up_names_do_not_fill_the_memory() -> None:
+def test_made_up_names_do_not_fill_the_memory():
     metrics = Metrics()
     for n in range(LIMIT + 500):
         metrics.record("s", f"tool{n}", 0.01)
@@ -101,7 +98,7 @@ def test_made_up_names_do_not_fill_the_memory() -> None:
     assert metrics.calls == LIMIT + 500
 
 
-def test_quantiles_are_right_to_a_bucket() -> None:
+def test_quantiles_are_right_to_a_bucket():
     metrics = Metrics()
     for n in range(1, 101):
         metrics.record("s", "t", n / 100)
@@ -115,7 +112,7 @@ def test_quantiles_are_right_to_a_bucket() -> None:
     assert [metrics["math", "add"].quantile(share) for share in (0.01, 0.5, 0.95, 1.0)] == [0.0361] * 4
 
 
-def test_a_record_costs_microseconds() -> None:
+def test_a_record_costs_microseconds():
     metrics = Metrics()
     best = 1.0
     for _ in range(5):

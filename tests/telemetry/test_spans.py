@@ -20,11 +20,8 @@ from tests.support.asgi import serving
 from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from mcp_magic._host import Host
 
 SECRET = "canary-7f3a91"
 own_server = MCPServer("telemetry", log_level="ERROR")
@@ -62,7 +59,7 @@ class Spans:
 
 
 @pytest.fixture
-def spans() -> Iterator[Spans]:
+def spans():
     exported = Spans()
     telemetry.export(exported.exporter)
     yield exported
@@ -77,7 +74,7 @@ def is_child(span: ReadableSpan, parent: ReadableSpan) -> bool:
     return span.parent is not None and parent.context is not None and span.parent.span_id == parent.context.span_id
 
 
-async def test_spans_of_a_call_carry_server_tool_and_place(host: Host, spans: Spans) -> None:
+async def test_spans_of_a_call_carry_server_tool_and_place(host, spans):
     connection = await host.connect(PLAIN, name="far")
     await connection.call("echo", text="hi")
     ours, sdks = spans.one("execute_tool echo"), spans.one("MCP send tools/call echo")
@@ -99,7 +96,7 @@ async def test_spans_of_a_call_carry_server_tool_and_place(host: Host, spans: Sp
     assert told.startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-"), "the server is handed the context"
 
 
-async def test_spans_say_places_and_nothing_secret(host: Host, spans: Spans) -> None:
+async def test_spans_say_places_and_nothing_secret(host, spans):
     async with serving(own_server.streamable_http_app()) as url:
         near = await host.connect(own_server, name="near")
         headers = {"Authorization": f"Bearer {SECRET}"}
@@ -128,7 +125,7 @@ async def test_spans_say_places_and_nothing_secret(host: Host, spans: Spans) -> 
     assert (place["network.transport"], place["network.protocol.name"]) == ("tcp", "http")
 
 
-async def test_a_failure_is_told_by_its_kind(host: Host, spans: Spans) -> None:
+async def test_a_failure_is_told_by_its_kind(host, spans):
     connection = await host.connect(PLAIN, name="far")
     for tool, ours, sdks in (("fail", "tool_error", "tool_error"), ("refuse", "ProtocolError", "-32602")):
         with pytest.raises((errors.ToolError, errors.ProtocolError)):
@@ -138,7 +135,7 @@ async def test_a_failure_is_told_by_its_kind(host: Host, spans: Spans) -> None:
             assert (attributes(span)["error.type"], span.status.status_code.name) == (kind, "ERROR")
 
 
-async def test_calls_of_an_agent_are_below_its_run(host: Host, spans: Spans) -> None:
+async def test_calls_of_an_agent_are_below_its_run(host, spans):
     host.consent.policy = "auto"
     await host.connect(own_server, name="near")
     model = ScriptedModel([[("near:echo", {"text": SECRET})], "done"])
@@ -156,7 +153,7 @@ async def test_calls_of_an_agent_are_below_its_run(host: Host, spans: Spans) -> 
     assert SECRET not in "".join(span.to_json() for span in spans.all())
 
 
-async def test_calls_at_the_same_time_have_a_trace_each(host: Host, spans: Spans) -> None:
+async def test_calls_at_the_same_time_have_a_trace_each(host, spans):
     connection = await host.connect(PLAIN, name="far")
     await asyncio.gather(*(connection.call("echo", text=str(n)) for n in range(5)))
     calls = [span for span in spans.all() if span.name == "execute_tool echo"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -13,11 +12,8 @@ from mcp_magic import errors
 from mcp_magic.telemetry.telemetry import check, telemetry
 from tests.support.processes import PLAIN
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
-
-async def test_nothing_is_made_or_sent_while_it_is_off(host: Host) -> None:
+async def test_nothing_is_made_or_sent_while_it_is_off(host):
     exporter = InMemorySpanExporter()
     telemetry.export(exporter)
     telemetry.export("")
@@ -33,7 +29,7 @@ async def test_nothing_is_made_or_sent_while_it_is_off(host: Host) -> None:
         (5, "telemetry: a int is not a SpanExporter; '', 'console' and 'otlp' are names."),
     ],
 )
-def test_a_value_that_is_no_target_is_refused(to: Any, message: str) -> None:
+def test_a_value_that_is_no_target_is_refused(to, message):
     with pytest.raises(errors.ConfigError) as caught:
         telemetry.export(to)
     assert str(caught.value) == message
@@ -41,9 +37,7 @@ def test_a_value_that_is_no_target_is_refused(to: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("to", "module"), [("console", "opentelemetry.sdk"), ("otlp", "opentelemetry.exporter")])
-def test_a_missing_package_is_named_with_its_install_line(
-    monkeypatch: pytest.MonkeyPatch, to: str, module: str
-) -> None:
+def test_a_missing_package_is_named_with_its_install_line(monkeypatch, to, module):
     for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)  # this is how Python itself marks a module that is not there
@@ -85,7 +79,7 @@ asyncio.run(main())
 """
 
 
-def test_a_call_imports_no_exporter_and_keeps_the_provider() -> None:
+def test_a_call_imports_no_exporter_and_keeps_the_provider():
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     both = ["['execute_tool hi', 'their request']", "['execute_tool hi']"]
     assert ran.stdout.splitlines() == ["[]", *both], ran.stderr

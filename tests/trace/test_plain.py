@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -13,9 +13,6 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.trace.plain import SHORT
 from mcp_magic.trace.trace import IN, OUT, Recorder
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 META = {"io.modelcontextprotocol/serverInfo": {"name": "box", "version": "1"}}
 CALLS: list[dict[str, Any]] = [
@@ -64,7 +61,7 @@ def recorder() -> Recorder:
 
 @pytest.mark.parametrize("key", ["params", "result"])
 @pytest.mark.parametrize("number", [5, "five"])
-def test_messages_are_recorded_independently_of_earlier_ones(key: str, number: int | str) -> None:
+def test_messages_are_recorded_independently_of_earlier_ones(key, number):
     direction = OUT if key == "params" else IN
     start = {"jsonrpc": "2.0", **({"method": "tools/call"} if key == "params" else {})}
     for pair in itertools.product(CALLS if key == "params" else ANSWERS, repeat=2):
@@ -80,7 +77,7 @@ def test_messages_are_recorded_independently_of_earlier_ones(key: str, number: i
 
 
 @pytest.mark.parametrize("value", [1, "x" * 2 * SHORT, {"inside": [1]}], ids=["plain", "long", "nested"])
-async def test_values_are_recorded_before_later_changes(host: Host, value: Any) -> None:
+async def test_values_are_recorded_before_later_changes(host, value):
     server = MCPServer("box")
 
     async def change(context: Any, call_next: Any) -> Any:
@@ -108,7 +105,7 @@ async def test_values_are_recorded_before_later_changes(host: Host, value: Any) 
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_infinity_is_no_null(value: float) -> None:
+def test_infinity_is_no_null(value):
     made, values = recorder(), [value, 1.0, value]
     for number, a in enumerate(values):
         params = {"name": "add", "arguments": {"a": a, "b": None}}
@@ -118,7 +115,7 @@ def test_infinity_is_no_null(value: float) -> None:
     assert all(entry.size == len(entry.text) for entry in made.entries)
 
 
-def test_a_secret_learned_later_is_masked_in_a_shared_part() -> None:
+def test_a_secret_learned_later_is_masked_in_a_shared_part():
     made = recorder()
     for number in range(4):
         result = {"content": [{"type": "text", "text": str(number)}], "_meta": {"build": "sesame4711"}}
@@ -144,7 +141,7 @@ UNUSUAL: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("structured", "meta"), UNUSUAL)
-def test_unusual_values_are_recorded_beside_usual_ones(structured: Any, meta: Any) -> None:
+def test_unusual_values_are_recorded_beside_usual_ones(structured, meta):
     made = recorder()
     rows = [({"value": 1}, {}), (structured, meta), ({"value": 3}, {"by": "math"})]
     messages = []
@@ -170,7 +167,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("member", ["_meta", "resultType", "structuredContent"])
 @pytest.mark.parametrize("levels", [200, 300, 400, 900, 2000])
-def test_answers_of_many_levels_are_recorded_beside_others(levels: int, member: str) -> None:
+def test_answers_of_many_levels_are_recorded_beside_others(levels, member):
     made = recorder()
     for number, value in enumerate([nested(levels), {"by": "math"}, nested(levels), {"by": "math"}]):
         result = {"content": [{"type": "text", "text": "x"}], member: value}

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
@@ -23,11 +23,6 @@ from tests.support.asgi import answering, serving
 from tests.support.bundled import load
 from tests.support.processes import PLAIN
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_magic._host import Host
 
 TALKER = f"""
 import os, sys
@@ -58,7 +53,7 @@ IN_ENVIRONMENT, IN_ARGUMENT = "env-secret-4711", 'arg"secret\\4712'
 
 
 @pytest.fixture
-async def talker(host: Host, tmp_path: Path) -> Connection:
+async def talker(host, tmp_path):
     """A server over stdio that repeats secrets, on its stderr too."""
     script = tmp_path / "talker.py"
     script.write_text(TALKER)
@@ -78,7 +73,7 @@ def calls(trace: Trace) -> list[Entry]:
 
 
 @pytest.mark.parametrize("where", ["stdio", "here"])
-async def test_requests_and_answers_at_the_same_time_are_paired(host: Host, where: str) -> None:
+async def test_requests_and_answers_at_the_same_time_are_paired(host, where):
     connection = await host.connect(PLAIN if where == "stdio" else load("math_server").server, name="math")
     await asyncio.gather(*(connection.call("add", a=n, b=1) for n in range(25)))
     requests = [entry for entry in calls(host.trace) if entry.kind == "request"]
@@ -96,7 +91,7 @@ async def test_requests_and_answers_at_the_same_time_are_paired(host: Host, wher
         assert request.status is None
 
 
-async def test_calls_over_http_have_status_and_masked_headers(host: Host) -> None:
+async def test_calls_over_http_have_status_and_masked_headers(host):
     echoing = MCPServer("show", log_level="ERROR")
 
     @echoing.tool()
@@ -116,7 +111,7 @@ async def test_calls_over_http_have_status_and_masked_headers(host: Host) -> Non
         await host.close()
 
 
-async def test_a_trace_has_sizes_and_begins_with_the_handshake(host: Host, talker: Connection) -> None:
+async def test_a_trace_has_sizes_and_begins_with_the_handshake(host, talker):
     await talker.call("echo", text="ä" * 100)
     first, *_ = [entry for entry in host.trace.entries("talker") if entry.kind != "garbage"]
     assert first.method in ("server/discover", "initialize")
@@ -133,7 +128,7 @@ async def test_a_trace_has_sizes_and_begins_with_the_handshake(host: Host, talke
     assert login["inputSchema"]["properties"]["password"]["type"] == "string", "a name of a schema is no secret"
 
 
-async def test_secrets_of_environment_and_arguments_are_masked(host: Host, talker: Connection) -> None:
+async def test_secrets_of_environment_and_arguments_are_masked(host, talker):
     await talker.call("login", user="ada", password=IN_ARGUMENT)
     await talker.call("echo", text=f"the token is {IN_ENVIRONMENT} and {IN_ARGUMENT}")
     curl = "curl -H 'Authorization: Bearer abc.def-ghi12345' https://me:pw1234@x.org/?api_key=q1w2e3"
@@ -152,7 +147,7 @@ async def test_secrets_of_environment_and_arguments_are_masked(host: Host, talke
     assert request.time - 0.1 < line.time < after.time + 0.1
 
 
-async def test_a_dead_server_has_an_open_request_and_last_words(host: Host, talker: Connection) -> None:
+async def test_a_dead_server_has_an_open_request_and_last_words(host, talker):
     with pytest.raises(errors.SessionClosedError):
         await talker.call("die", words="out of cheese")
     await until(lambda: talker.state == "lost")
@@ -163,7 +158,7 @@ async def test_a_dead_server_has_an_open_request_and_last_words(host: Host, talk
     assert "out of cheese" in [entry.message for entry in host.trace if entry.kind == "line"]
 
 
-async def test_errors_of_protocol_and_tools_are_failures(host: Host) -> None:
+async def test_errors_of_protocol_and_tools_are_failures(host):
     show = await host.connect(load("showcase_server").server, name="show")
     with pytest.raises(errors.ToolError):
         await show.call("fail_error")
@@ -174,7 +169,7 @@ async def test_errors_of_protocol_and_tools_are_failures(host: Host) -> None:
     assert failed[1].message["error"]["code"] < 0
 
 
-async def test_notices_of_a_server_in_this_process_are_kept(host: Host) -> None:
+async def test_notices_of_a_server_in_this_process_are_kept(host):
     server = MCPServer("counter", log_level="ERROR")
 
     @server.tool()
@@ -195,7 +190,7 @@ async def test_notices_of_a_server_in_this_process_are_kept(host: Host) -> None:
     assert notice == {"progress": 1, "total": 2, "message": "half"}
 
 
-async def test_calls_that_nobody_looks_at_are_numbered_and_paired(host: Host) -> None:
+async def test_calls_that_nobody_looks_at_are_numbered_and_paired(host):
     server = MCPServer("math")
 
     @server.tool()
@@ -226,7 +221,7 @@ async def test_calls_that_nobody_looks_at_are_numbered_and_paired(host: Host) ->
     assert asked[first].pair is None
 
 
-async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
+async def test_the_ring_is_bounded_in_messages_and_in_bytes(host):
     math = await host.connect(load("math_server").server, name="math")
 
     async def add(count: int) -> None:
@@ -250,7 +245,7 @@ async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
     assert len(host.trace) == 0
 
 
-async def test_a_long_message_is_cut_and_its_size_is_told(host: Host, talker: Connection) -> None:
+async def test_a_long_message_is_cut_and_its_size_is_told(host, talker):
     await talker.call("echo", text="x" * 1_000_000)
     request, answer = calls(host.trace)
     for entry in (request, answer):
@@ -260,7 +255,7 @@ async def test_a_long_message_is_cut_and_its_size_is_told(host: Host, talker: Co
     assert "(1,000,000 characters)" in request.message["params"]["arguments"]["text"]
 
 
-def test_long_names_and_ids_are_kept_cut() -> None:
+def test_long_names_and_ids_are_kept_cut():
     trace, long = Trace(), "x" * 100_000
     recorder = Recorder("flood", StdioSpec(command="python"), trace)
     for number in range(10):
@@ -269,7 +264,7 @@ def test_long_names_and_ids_are_kept_cut() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "rows", "meta"])
-def test_an_answer_of_50_mb_holds_up_the_loop_for_a_moment_only(kind: str) -> None:
+def test_an_answer_of_50_mb_holds_up_the_loop_for_a_moment_only(kind):
     rows = [{"number": number, "name": "x" * 40} for number in range(800_000 if kind != "text" else 0)]
     results = {
         "text": {"content": [{"type": "text", "text": "words\n" * 8_000_000}]},
@@ -286,7 +281,7 @@ def test_an_answer_of_50_mb_holds_up_the_loop_for_a_moment_only(kind: str) -> No
     assert entry.size == pytest.approx(50_000_000, rel=0.2)
 
 
-async def test_a_call_looks_at_the_stderr_once(talker: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_looks_at_the_stderr_once(talker, monkeypatch):
     looks, fstat = [], os.fstat
     monkeypatch.setattr("mcp_magic.stderr.os.fstat", lambda file: looks.append(file) or fstat(file))
     await talker.call("echo", text="x")
@@ -312,7 +307,7 @@ async def test_a_call_looks_at_the_stderr_once(talker: Connection, monkeypatch: 
         ("to nothing", -32602, None, "the server"),
     ],
 )
-def test_a_failure_says_whose_fault_it_is(direction: str, code: int, status: int | None, whose: str) -> None:
+def test_a_failure_says_whose_fault_it_is(direction, code, status, whose):
     text = json.dumps({"error": {"code": code, "message": "no"}}).encode()
     entry = Entry("s", OUT if direction == OUT else IN, 1)
     entry.write("error", "", text, len(text))
@@ -320,7 +315,7 @@ def test_a_failure_says_whose_fault_it_is(direction: str, code: int, status: int
     assert fault(entry) == whose
 
 
-async def test_a_refused_session_has_messages_with_status(host: Host) -> None:
+async def test_a_refused_session_has_messages_with_status(host):
     async with serving(answering(401)) as url:
         with pytest.raises(errors.HTTPStatusError):
             await host.connect(f"{url}/mcp", name="locked")
@@ -329,7 +324,7 @@ async def test_a_refused_session_has_messages_with_status(host: Host) -> None:
     assert {fault(entry) for entry in entries if entry.failed} == {"you"}
 
 
-async def test_messages_are_masked_soon_although_nobody_reads_them() -> None:
+async def test_messages_are_masked_soon_although_nobody_reads_them():
     recorder = Recorder("login", StdioSpec(command="login"), Trace())
     entry = recorder.message(OUT, {"method": "tools/call", "id": 1, "params": {"password": "hunter2"}})
     assert recorder.hide("it is hunter2") == "it is ***"
@@ -340,7 +335,7 @@ async def test_messages_are_masked_soon_although_nobody_reads_them() -> None:
 # Taps
 
 
-async def test_a_tap_sees_messages_unchanged_without_a_trace() -> None:
+async def test_a_tap_sees_messages_unchanged_without_a_trace():
     server = MCPServer("taps", log_level="ERROR")
     seen: list[tuple[str, str, Any]] = []
 
@@ -368,7 +363,7 @@ async def test_a_tap_sees_messages_unchanged_without_a_trace() -> None:
     assert len(trace) == 0
 
 
-async def test_a_tap_hears_all_statuses_with_or_without_a_trace() -> None:
+async def test_a_tap_hears_all_statuses_with_or_without_a_trace():
     class Statuses(Tap):
         def __init__(self) -> None:
             self.heard: list[tuple[Any, int]] = []

@@ -10,7 +10,7 @@ from tests.support.hostile_texts import hidden_in, hostile_texts
 
 
 @hostile_texts
-def test_exported_trace_entry_is_one_visible_line(text: str) -> None:
+def test_exported_trace_entry_is_one_visible_line(text):
     recorder = Recorder("s", StdioSpec(command="s"))
     recorder.message(OUT, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": text, "a": [text]}})
     recorder.message(IN, {"jsonrpc": "2.0", "id": 1, "result": {text[:300]: text}})

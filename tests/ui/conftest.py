@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from ipywidgets.widgets.widget import _instances
 
@@ -13,14 +11,9 @@ from tests.support import bundled
 from tests.support.explorers import explored
 from tests.support.widgets import Page, PanelUser, linked
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from mcp_magic.ui.explorer import Explorer
-
 
 @pytest.fixture(autouse=True)
-def no_widget_is_left() -> Iterator[None]:
+def no_widget_is_left():
     before = set(_instances)
     yield
     left = [widget for name, widget in list(_instances.items()) if name not in before]
@@ -30,20 +23,20 @@ def no_widget_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
+async def host():
     host = Host()
     yield host
     await host.close()
 
 
 @pytest.fixture(autouse=True)
-def links_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def links_are_followed(monkeypatch):
     """Follow the links of widgets, as a page does."""
     monkeypatch.setattr("ipywidgets.jsdlink", linked)
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
+def page():
     """A page of a frontend."""
     page = Page()
     yield page
@@ -51,12 +44,12 @@ def page() -> Iterator[Page]:
 
 
 @pytest.fixture
-async def person(page: Page) -> PanelUser:
+async def person(page):
     return PanelUser(page)
 
 
 @pytest.fixture
-async def servers(host: Host) -> Host:
+async def servers(host):
     """The host with the showcase and the math server in this process."""
     showcase, math = (bundled.load(f"{name}_server").server for name in ("showcase", "math"))
     specs = {"showcase": InProcessSpec(server=showcase), "math": InProcessSpec(server=math, trust=True)}
@@ -65,6 +58,6 @@ async def servers(host: Host) -> Host:
 
 
 @pytest.fixture
-async def explorer(servers: Host) -> AsyncIterator[Explorer]:
+async def explorer(servers):
     with explored(servers) as explorer:
         yield explorer

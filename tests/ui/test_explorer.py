@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
 import psutil
@@ -29,13 +29,10 @@ from tests.support.explorers import choose, explored, rows, server_rows, silent,
 from tests.support.odd_server import TOOL, connected
 from tests.support.widgets import receive, until
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
-
 # What is shown at first
 
 
-async def test_servers_and_kinds_are_counted(explorer: Explorer, host: Host) -> None:
+async def test_servers_and_kinds_are_counted(explorer, host):
     shown = server_rows(explorer)
     assert list(shown) == ["showcase", "math"]
     assert shown["math"][0].startswith("● open in-process MCPServer 'math'")
@@ -54,7 +51,7 @@ async def test_servers_and_kinds_are_counted(explorer: Explorer, host: Host) -> 
     assert "the server, which you trust, says that it changes nothing" in badges
 
 
-async def test_one_server_can_be_asked_for_or_clicked(explorer: Explorer, host: Host) -> None:
+async def test_one_server_can_be_asked_for_or_clicked(explorer, host):
     total = len(explorer.found)
     explorer.servers.pages.box.children[1].children[0].click()
     assert {item.server for item in explorer.found} == {"math"}
@@ -68,7 +65,7 @@ async def test_one_server_can_be_asked_for_or_clicked(explorer: Explorer, host: 
         Explorer(host, "maht")
 
 
-async def test_what_cannot_be_used_is_in_the_row_of_its_server(host: Host) -> None:
+async def test_what_cannot_be_used_is_in_the_row_of_its_server(host):
     async with connected(host, {"tools/list": {"tools": [TOOL, {"name": 5}]}}) as connection:
         await connection.listing("tools")
         with explored(host) as explorer:
@@ -76,7 +73,7 @@ async def test_what_cannot_be_used_is_in_the_row_of_its_server(host: Host) -> No
             assert rows(explorer) == ["good"]
 
 
-async def test_without_servers_one_is_connected_by_what_is_typed(host: Host) -> None:
+async def test_without_servers_one_is_connected_by_what_is_typed(host):
     with explored(host) as explorer:
         assert text(explorer.servers.pages.label) == "No server is connected yet."
         assert "no server is connected" in explorer._repr_mimebundle_()["text/plain"]
@@ -93,7 +90,7 @@ async def test_without_servers_one_is_connected_by_what_is_typed(host: Host) -> 
         assert "add" in rows(explorer), "the only server is not named in each row"
 
 
-async def test_connecting_is_seen_with_its_time_and_can_be_cancelled(host: Host) -> None:
+async def test_connecting_is_seen_with_its_time_and_can_be_cancelled(host):
     waits = asyncio.Event()
 
     async def never(target: str) -> None:
@@ -114,7 +111,7 @@ async def test_connecting_is_seen_with_its_time_and_can_be_cancelled(host: Host)
 # Searching
 
 
-async def test_each_keystroke_narrows_the_list_and_makes_no_widget(explorer: Explorer) -> None:
+async def test_each_keystroke_narrows_the_list_and_makes_no_widget(explorer):
     before = set(alive)
     seen = []
     for typed in ("f", "fa", "fact", "factorial"):
@@ -156,7 +153,7 @@ LINES = [f"synchronise_customer_{letter}_records_with_stock" for letter in "ab"]
         pytest.param(["", "  ", "\t", " a"], ["''", r"'\x20\x20'", r"'\t'", "' a'"], id="white space"),
     ],
 )
-async def test_names_read_apart(host: Host, names: list[str], shown: list[str]) -> None:
+async def test_names_read_apart(host, names, shown):
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     async with connected(host, {"tools/list": {"tools": tools}}):
         with explored(host) as explorer:
@@ -165,7 +162,7 @@ async def test_names_read_apart(host: Host, names: list[str], shown: list[str]) 
             assert all(name in button.tooltip for name, button in zip(names, buttons, strict=True) if name.strip())
 
 
-async def test_full_garbage_collections_wait_until_the_person_pauses(explorer: Explorer) -> None:
+async def test_full_garbage_collections_wait_until_the_person_pauses(explorer):
     young, middle, old = normal = gc.get_threshold()
     explorer.search.value = "f"
     explorer.search.value = "fa"
@@ -191,7 +188,7 @@ async def test_full_garbage_collections_wait_until_the_person_pauses(explorer: E
     assert held
 
 
-async def test_search_covers_titles_and_descriptions_in_any_case(servers: Host) -> None:
+async def test_search_covers_titles_and_descriptions_in_any_case(servers):
     index = Index()
     index.update(servers.connections.values())
     tools = index.items("tools")
@@ -206,7 +203,7 @@ async def test_search_covers_titles_and_descriptions_in_any_case(servers: Host) 
     assert [item.key for item in search(items, "mail")] == ["mail", "b", "a"], "names before titles before the rest"
 
 
-async def test_pages_are_turned_and_a_new_search_begins_at_the_first(explorer: Explorer) -> None:
+async def test_pages_are_turned_and_a_new_search_begins_at_the_first(explorer):
     first = rows(explorer)
     assert explorer.items.previous.disabled
     explorer.items.next.click()
@@ -226,7 +223,7 @@ async def test_pages_are_turned_and_a_new_search_begins_at_the_first(explorer: E
 # Choosing
 
 
-async def test_choosing_a_tool_shows_its_card_and_marks_its_row(explorer: Explorer) -> None:
+async def test_choosing_a_tool_shows_its_card_and_marks_its_row(explorer):
     explorer.search.value = "math:divide"
     choose(explorer, "math:divide")
     card = text(explorer.detail.card)
@@ -248,9 +245,7 @@ async def test_choosing_a_tool_shows_its_card_and_marks_its_row(explorer: Explor
         ("prompts", "explain", "math:explain", "%mcp prompt math:explain topic="),
     ],
 )
-async def test_each_kind_is_searched_and_has_its_line_and_form(
-    explorer: Explorer, kind: str, typed: str, label: str, line: str
-) -> None:
+async def test_each_kind_is_searched_and_has_its_line_and_form(explorer, kind, typed, label, line):
     explorer.kinds.value, explorer.search.value = kind, typed
     assert rows(explorer) == [label]
     choose(explorer, label)
@@ -271,7 +266,7 @@ async def test_each_kind_is_searched_and_has_its_line_and_form(
     assert explorer.detail.card in explorer.detail.widget.children
 
 
-async def test_invalid_template_keeps_its_card_and_says_why(host: Host) -> None:
+async def test_invalid_template_keeps_its_card_and_says_why(host):
     from mcp.server import Server
 
     async def list_templates(context: Any, params: Any) -> ListResourceTemplatesResult:
@@ -291,7 +286,7 @@ async def test_invalid_template_keeps_its_card_and_says_why(host: Host) -> None:
         assert explorer.detail.card in explorer.detail.widget.children
 
 
-async def test_a_resource_is_read_in_place_or_says_why_not(explorer: Explorer, host: Host) -> None:
+async def test_a_resource_is_read_in_place_or_says_why_not(explorer, host):
     explorer.only("math")
     explorer.kinds.value = "resources"
     choose(explorer, "math://constants")
@@ -313,7 +308,7 @@ async def test_a_resource_is_read_in_place_or_says_why_not(explorer: Explorer, h
     assert "The session of math is closed; Connect in its row" in text(explorer.detail.note)
 
 
-async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:
+async def test_what_a_hostile_server_says_is_text(explorer):
     for kind in ("tools", "resources", "templates", "prompts"):
         explorer.kinds.value = kind
         for item in explorer.found:
@@ -332,7 +327,7 @@ async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:
 # Following
 
 
-async def test_a_tool_that_a_server_announces_shows_up(explorer: Explorer, host: Host) -> None:
+async def test_a_tool_that_a_server_announces_shows_up(explorer, host):
     explorer.search.value = "extra_seen"
     assert rows(explorer) == []
     async with asyncio.timeout(60):
@@ -345,7 +340,7 @@ async def test_a_tool_that_a_server_announces_shows_up(explorer: Explorer, host:
     assert text(explorer.items.label).startswith(f"{len(explorer.found)} of ")
 
 
-async def test_a_server_that_comes_or_goes_shows_up(explorer: Explorer, host: Host) -> None:
+async def test_a_server_that_comes_or_goes_shows_up(explorer, host):
     await host.connect_spec(many_servers(1, 30)["server0"], "late")
     await until(lambda: "late" in server_rows(explorer))
     explorer.search.value = "late:"
@@ -355,7 +350,7 @@ async def test_a_server_that_comes_or_goes_shows_up(explorer: Explorer, host: Ho
     assert explorer.found == []
 
 
-async def test_ended_server_shows_lost_and_can_reconnect(host: Host) -> None:
+async def test_ended_server_shows_lost_and_can_reconnect(host):
     before = set(psutil.Process().children(recursive=True))
     spec = StdioSpec(command=sys.executable, args=(bundled.command("math_server")[1],))
     await host.connect_many({"process": spec, "other": many_servers(1, 1)["server0"]})
@@ -386,7 +381,7 @@ async def test_ended_server_shows_lost_and_can_reconnect(host: Host) -> None:
         assert "The session" not in text(explorer.items.label)
 
 
-async def test_disconnected_server_can_be_connected_in_explorer(explorer: Explorer, host: Host) -> None:
+async def test_disconnected_server_can_be_connected_in_explorer(explorer, host):
     server_rows(explorer)["math"][1][1].click()
     await explorer.settled()
     assert "math" not in host
@@ -399,7 +394,7 @@ async def test_disconnected_server_can_be_connected_in_explorer(explorer: Explor
     assert server_rows(explorer)["math"][0].startswith("● open")
 
 
-async def test_configured_server_is_offered_and_failure_is_told(host: Host) -> None:
+async def test_configured_server_is_offered_and_failure_is_told(host):
     with explored(host, offered={"broken": StdioSpec(command="no-such-command-anywhere")}) as explorer:
         server_rows(explorer)["broken"][1][0].click()
         await explorer.settled()
@@ -407,7 +402,7 @@ async def test_configured_server_is_offered_and_failure_is_told(host: Host) -> N
         assert not server_rows(explorer)["broken"][1][0].disabled
 
 
-async def test_refresh_asks_the_servers_again_and_changes_the_card(host: Host) -> None:
+async def test_refresh_asks_the_servers_again_and_changes_the_card(host):
     one, two = (Tool(name=name, description="old words", input_schema={"type": "object"}) for name in ("one", "two"))
     tools = await silent(host, one)
     with explored(host, "silent") as explorer:
@@ -420,7 +415,7 @@ async def test_refresh_asks_the_servers_again_and_changes_the_card(host: Host) -
         await until(lambda: "new words" in text(explorer.detail.card))
 
 
-async def test_clicks_and_keystrokes_may_come_from_another_thread(explorer: Explorer) -> None:
+async def test_clicks_and_keystrokes_may_come_from_another_thread(explorer):
     def type_and_click() -> None:
         explorer.search.value = "math:add"
         explorer.refresh_button.click()
@@ -433,7 +428,7 @@ async def test_clicks_and_keystrokes_may_come_from_another_thread(explorer: Expl
 
 
 @pytest.mark.timed
-async def test_ten_thousand_tools_stay_usable(host: Host) -> None:
+async def test_ten_thousand_tools_stay_usable(host):
     await host.connect_many(many_servers(50, 200))
     before = len(alive)
     started = time.thread_time()
@@ -456,7 +451,7 @@ async def test_ten_thousand_tools_stay_usable(host: Host) -> None:
 # Display and closing
 
 
-async def test_it_is_a_live_widget_whose_buttons_say_what_they_do(explorer: Explorer) -> None:
+async def test_it_is_a_live_widget_whose_buttons_say_what_they_do(explorer):
     bundle = explorer._repr_mimebundle_()
     assert bundle[WIDGET_VIEW]["model_id"] == explorer.widget.model_id
     assert re.search(r"showcase +open +in-process", bundle["text/plain"])
@@ -471,7 +466,7 @@ async def test_it_is_a_live_widget_whose_buttons_say_what_they_do(explorer: Expl
     assert explorer.search.description == "Search"
 
 
-async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(servers: Host) -> None:
+async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(servers):
     before = set(alive)
     with closing(Explorer(servers)) as explorer:
         explorer.search.value = "math:add"
@@ -487,7 +482,7 @@ async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(servers: Ho
     assert servers._watchers._callbacks == {}
 
 
-async def test_runs_of_a_cell_leave_one_explorer_and_deleting_none(servers: Host) -> None:
+async def test_runs_of_a_cell_leave_one_explorer_and_deleting_none(servers):
     before = set(alive)
     sizes, explorers = set(), []
     for run in range(3):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipywidgets.widgets.widget import _instances as alive
 from mcp_types import Tool
 
-from mcp_magic.ui.explorer import KEPT, Explorer
+from mcp_magic.ui.explorer import KEPT
 from tests.support.explorers import choose, explored, open_form, rows, silent, text
 from tests.support.widgets import until
-
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
 
 
 def fill(form: Any, name: str, value: str) -> None:
@@ -21,7 +18,7 @@ def fill(form: Any, name: str, value: str) -> None:
     form.form.root.at(name).input.widget.value = value
 
 
-async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer: Explorer) -> None:
+async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer):
     form = open_form(explorer, "showcase:constrained")
     fill(form, "code", "ABC")
     fill(form, "even", "many")  # no number, so it is no argument; but it was typed
@@ -46,7 +43,7 @@ async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer: E
     assert explorer.detail.form.form.draft == {}
 
 
-async def test_a_form_that_nothing_was_done_in_is_closed(explorer: Explorer) -> None:
+async def test_a_form_that_nothing_was_done_in_is_closed(explorer):
     explorer.search.value = "math:"
     explorer.choose(explorer.found[0])
     before = set(alive)
@@ -56,7 +53,7 @@ async def test_a_form_that_nothing_was_done_in_is_closed(explorer: Explorer) -> 
     assert set(alive) == before
 
 
-async def test_a_call_goes_on_while_something_else_is_looked_at(explorer: Explorer) -> None:
+async def test_a_call_goes_on_while_something_else_is_looked_at(explorer):
     form = open_form(explorer, "showcase:slow")
     form.set_arguments({"seconds": 0.2})
     task = asyncio.create_task(form.run())
@@ -68,7 +65,7 @@ async def test_a_call_goes_on_while_something_else_is_looked_at(explorer: Explor
     assert explorer.detail.form is form
 
 
-async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer: Explorer) -> None:
+async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer):
     before = len(alive)
     running = open_form(explorer, "showcase:slow")
     running.set_arguments({"seconds": 600})
@@ -94,7 +91,7 @@ async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer: Explo
     assert len(alive) < before, "no comm of a kept form is left"
 
 
-async def test_outdated_kept_form_hands_values_to_a_new_one(host: Host) -> None:
+async def test_outdated_kept_form_hands_values_to_a_new_one(host):
     properties: dict[str, Any] = {"text": {"type": "string"}}
     tool = Tool(name="one", input_schema={"type": "object", "properties": properties})
     tools = await silent(host, tool)

@@ -6,7 +6,7 @@ import doctest
 import statistics
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ipywidgets.widgets.widget import _instances
@@ -15,9 +15,6 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui import inputs, widgets
 from mcp_magic.ui.form import Form
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
 SCHEMA = {
     "type": "object",
     "properties": {"n": {"type": "integer"}, "s": {"type": "string"}, "o": {"properties": {"k": {"type": "string"}}}},
@@ -25,7 +22,7 @@ SCHEMA = {
 }
 
 
-def test_json_is_checked_while_typing_and_keeps_bad_text() -> None:
+def test_json_is_checked_while_typing_and_keeps_bad_text():
     with closing(Form(SCHEMA)) as form:
         form.toggle.value = True
         form._json.widget.value = '{"n": "x"}'
@@ -51,7 +48,7 @@ def test_json_is_checked_while_typing_and_keeps_bad_text() -> None:
         assert "unknown argument &#x27;zz&#x27;" in form._rest.value
 
 
-def test_big_integers_pass_through_the_json() -> None:
+def test_big_integers_pass_through_the_json():
     with closing(Form(SCHEMA)) as form:
         assert form.submit() is False
         form.set_arguments({"n": 2**200})
@@ -62,7 +59,7 @@ def test_big_integers_pass_through_the_json() -> None:
         assert form.submit() is True
 
 
-def test_changes_are_told_once_each_and_only_those_of_the_person() -> None:
+def test_changes_are_told_once_each_and_only_those_of_the_person():
     changes: list[dict[str, Any]] = []
     with closing(Form(SCHEMA)) as form:
         form.on_change(lambda: changes.append(form.draft))
@@ -74,7 +71,7 @@ def test_changes_are_told_once_each_and_only_those_of_the_person() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}, {}], ids=str)
-def test_without_parameters_there_is_nothing_to_enter(schema: dict[str, Any]) -> None:
+def test_without_parameters_there_is_nothing_to_enter(schema):
     with closing(Form(schema)) as form:
         assert "takes no arguments" in form._body.children[0].value
         assert form.arguments == {}
@@ -84,14 +81,14 @@ def test_without_parameters_there_is_nothing_to_enter(schema: dict[str, Any]) ->
 @pytest.mark.parametrize(
     "schema", [{"type": "string"}, {"enum": [1]}, {"type": "array"}, {"oneOf": [{"type": "null"}]}], ids=str
 )
-def test_a_schema_of_no_object_is_json_and_no_error(schema: dict[str, Any]) -> None:
+def test_a_schema_of_no_object_is_json_and_no_error(schema):
     with closing(Form(schema)) as form:
         assert form.draft == {}
         form.set_arguments({"a": 1})
         assert form.draft == {"a": 1}
 
 
-def test_arguments_of_one_of_several_kinds_begin_with_a_choice() -> None:
+def test_arguments_of_one_of_several_kinds_begin_with_a_choice():
     one, two = ({"type": "object", "properties": {name: {"type": "integer"}}, "required": [name]} for name in "ab")
     with closing(Form({"anyOf": [one, two]})) as form:
         form.root._menu.value = 2
@@ -111,7 +108,7 @@ def count(place: Any) -> int:
 
 
 @pytest.mark.timed
-def test_form_of_a_hundred_fields_opens_quickly() -> None:
+def test_form_of_a_hundred_fields_opens_quickly():
     schema = level(30, level(18, level(16)), level(18, level(14)))
     seconds = []
     for _ in range(5):
@@ -127,7 +124,7 @@ def test_form_of_a_hundred_fields_opens_quickly() -> None:
 
 
 @pytest.mark.parametrize("module", [inputs, widgets])
-def test_the_examples_in_docstrings_are_right(module: ModuleType) -> None:
+def test_the_examples_in_docstrings_are_right(module):
     result = doctest.testmod(module)
     assert result.attempted
     assert result.failed == 0
@@ -147,7 +144,7 @@ DOUBLING = {"type": "object", "properties": {name: {"$ref": "#"} for name in SIX
         pytest.param({"type": "object", "properties": {"e": {"enum": [*range(100_000)]}}}, {"e": 99_999}, id="enum"),
     ],
 )
-def test_a_huge_schema_makes_a_form_of_bounded_size(schema: dict[str, Any], value: Any) -> None:
+def test_a_huge_schema_makes_a_form_of_bounded_size(schema, value):
     before = len(_instances)
     with closing(Form(schema)) as form:
         assert len(_instances) < before + 2000

@@ -31,7 +31,7 @@ def is_valid(document: dict[str, Any], arguments: dict[str, Any]) -> bool:
 
 @QUICK
 @given(called())
-def test_fields_and_json_give_back_the_arguments(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_fields_and_json_give_back_the_arguments(case):
     document, arguments = case
     with closing(Form(document)) as form:
         form.set_arguments(arguments)
@@ -53,7 +53,7 @@ def test_fields_and_json_give_back_the_arguments(case: tuple[dict[str, Any], dic
 
 @QUICK
 @given(st.tuples(objects, objects), st.data())
-def test_arguments_replace_those_before_them(documents: Any, data: st.DataObject) -> None:
+def test_arguments_replace_those_before_them(documents, data):
     document, values = documents[0]
     with closing(Form(document)) as form:
         for arguments in data.draw(st.lists(values, min_size=2, max_size=3)):
@@ -63,7 +63,7 @@ def test_arguments_replace_those_before_them(documents: Any, data: st.DataObject
 
 @QUICK
 @given(called(), st.dictionaries(st.text(max_size=3), json_values, max_size=3))
-def test_arguments_that_do_not_fit_are_shown_as_well(case: Any, arguments: dict[str, Any]) -> None:
+def test_arguments_that_do_not_fit_are_shown_as_well(case, arguments):
     document, _ = case
     with closing(Form(document)) as form:
         form.set_arguments(arguments)
@@ -74,9 +74,7 @@ def test_arguments_that_do_not_fit_are_shown_as_well(case: Any, arguments: dict[
 
 @QUICK
 @given(anything_like_a_schema, st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3))
-def test_any_document_makes_a_form_that_takes_any_arguments(
-    document: dict[str, Any], arguments: dict[str, Any]
-) -> None:
+def test_any_document_makes_a_form_that_takes_any_arguments(document, arguments):
     with closing(Form(document)) as form:
         form.set_arguments(arguments)
         assert exact(form.draft) == exact(arguments)
@@ -89,7 +87,7 @@ BUTTONS = (ipywidgets.Button, ipywidgets.ToggleButton, ipywidgets.Checkbox, ipyw
 
 @QUICK
 @given(anything_like_a_schema | called().map(lambda case: case[0]), st.data())
-def test_whatever_is_clicked_the_form_can_be_read(document: dict[str, Any], data: st.DataObject) -> None:
+def test_whatever_is_clicked_the_form_can_be_read(document, data):
     before = set(_instances)  # widgets of other tests are not to be clicked
     with closing(Form(document)) as form:
         for _ in range(6):

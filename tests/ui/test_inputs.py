@@ -16,13 +16,11 @@ from mcp_magic.ui.form import Form
 from tests.support.widgets import receive, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mcp_magic.ui.inputs import Entry
 
 
 @pytest.fixture
-def made() -> Iterator[Any]:
+def made():
     forms: list[Form] = []
 
     def make(properties: dict[str, Any], required: tuple[str, ...] = ()) -> Form:
@@ -96,14 +94,14 @@ def click(form: Form, button: str, *path: str | int) -> None:
     ],
     ids=str,
 )
-def test_each_type_has_its_widget(made: Any, schema: dict[str, Any], kind: type[Any]) -> None:
+def test_each_type_has_its_widget(made, schema, kind):
     assert type(field(made({"a": schema}), "a")) is kind
 
 
 # Texts
 
 
-def test_a_text_is_sent_once_it_was_touched_and_may_be_empty(made: Any) -> None:
+def test_a_text_is_sent_once_it_was_touched_and_may_be_empty(made):
     form = made({"note": {"type": "string"}})
     assert form.arguments == {}
     for text in ("x", ""):
@@ -116,7 +114,7 @@ def test_a_text_is_sent_once_it_was_touched_and_may_be_empty(made: Any) -> None:
     assert form.arguments == {"note": "a\r\nb"}
 
 
-def test_unset_null_and_empty_differ(made: Any) -> None:
+def test_unset_null_and_empty_differ(made):
     form = made({"note": {"type": ["string", "null"]}})
     seen = [form.arguments]
     for box, value in (("send", True), ("null", True), ("null", False)):
@@ -129,7 +127,7 @@ def test_unset_null_and_empty_differ(made: Any) -> None:
     assert form.arguments == {"text": None}
 
 
-def test_a_secret_is_a_password_whose_default_is_not_shown(made: Any) -> None:
+def test_a_secret_is_a_password_whose_default_is_not_shown(made):
     form = made({"api_key": {"type": "string", "default": "hunter2"}})
     assert isinstance(entry(form, "api_key").input, inputs.PasswordInput)
     assert "hunter2" not in "".join(str(each.get_state()) for each in _instances.values())
@@ -137,7 +135,7 @@ def test_a_secret_is_a_password_whose_default_is_not_shown(made: Any) -> None:
 
 
 @pytest.mark.parametrize(("format_", "bad", "good"), [("uri", "nowhere", "https://example.org"), ("email", "a", "a@b")])
-def test_formats_are_checked_while_typing(made: Any, format_: str, bad: str, good: str) -> None:
+def test_formats_are_checked_while_typing(made, format_, bad, good):
     form = made({"a": {"type": "string", "format": format_}})
     type_into(form, bad, "a")
     assert f"a: expected string ({format_}), got &#x27;{bad}&#x27;" in problem(form, "a")
@@ -150,7 +148,7 @@ def test_formats_are_checked_while_typing(made: Any, format_: str, bad: str, goo
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**53 + 1, 10**300, -(2**64)], ids=["0", "-1", "2^53", "10^300", "-2^64"])
-def test_integers_keep_every_digit(made: Any, number: int) -> None:
+def test_integers_keep_every_digit(made, number):
     form = made({"n": {"type": "integer"}}, ("n",))
     type_into(form, f" {number} ", "n")
     assert form.arguments == {"n": number}
@@ -174,7 +172,7 @@ def test_integers_keep_every_digit(made: Any, number: int) -> None:
         ("number", "-0.0", -0.0),
     ],
 )
-def test_numbers_are_read_as_people_write_them(made: Any, kind: str, text: str, value: float) -> None:
+def test_numbers_are_read_as_people_write_them(made, kind, text, value):
     form = made({"n": {"type": kind}}, ("n",))
     type_into(form, text, "n")
     assert repr(form.arguments) == repr({"n": value})
@@ -182,7 +180,7 @@ def test_numbers_are_read_as_people_write_them(made: Any, kind: str, text: str, 
     assert repr(form.arguments) == "{'n': 5.0}", "what a program put there stays as it is"
 
 
-def test_bad_number_is_explained_as_on_the_command_line(made: Any) -> None:
+def test_bad_number_is_explained_as_on_the_command_line(made):
     form = made({"n": {"type": "integer", "minimum": 1, "maximum": 10}}, ("n",))
     assert "integer, 1 to 10" in entry(form, "n")._label.value
     for text, got in (("abc", "&#x27;abc&#x27;"), ("11", "11"), ("1.5", "1.5"), ("1e999", "&#x27;1e999&#x27;")):
@@ -200,7 +198,7 @@ def test_bad_number_is_explained_as_on_the_command_line(made: Any) -> None:
 # Choices
 
 
-def test_a_boolean_has_three_states_and_a_nullable_one_four(made: Any) -> None:
+def test_a_boolean_has_three_states_and_a_nullable_one_four(made):
     form = made({"b": {"type": "boolean", "default": True}, "n": {"type": ["boolean", "null"]}})
     menu = field(form, "b")
     assert [label for label, _ in menu.options] == ["not sent (default true)", "true", "false"]
@@ -213,7 +211,7 @@ def test_a_boolean_has_three_states_and_a_nullable_one_four(made: Any) -> None:
     assert form.arguments == {"n": None}
 
 
-def test_enums_keep_their_types(made: Any) -> None:
+def test_enums_keep_their_types(made):
     values = [1, True, "1", 1.5, None, "true"]
     form = made({"e": {"enum": values}}, ("e",))
     seen = []
@@ -230,21 +228,21 @@ def test_enums_keep_their_types(made: Any) -> None:
         pytest.param({"enum": ["s", "m"], "enumNames": ["Small", "Medium"]}, id="enumNames"),
     ],
 )
-def test_titled_enums_show_titles_and_send_values(made: Any, schema: dict[str, Any]) -> None:
+def test_titled_enums_show_titles_and_send_values(made, schema):
     form = made({"size": schema}, ("size",))
     assert [label for label, _ in field(form, "size").options] == ["choose …", "Small", "Medium"]
     type_into(form, 2, "size")
     assert form.arguments == {"size": "m"}
 
 
-def test_constant_is_sent_if_required_or_chosen(made: Any) -> None:
+def test_constant_is_sent_if_required_or_chosen(made):
     form = made({"kind": {"const": "circle"}, "mode": {"const": 1}, "nothing": {"type": "null"}}, ("kind", "nothing"))
     assert form.arguments == {"kind": "circle", "nothing": None}
     type_into(form, 1, "mode")
     assert form.arguments == {"kind": "circle", "nothing": None, "mode": 1}
 
 
-def test_several_of_an_enum_are_ticked_and_keep_their_order(made: Any) -> None:
+def test_several_of_an_enum_are_ticked_and_keep_their_order(made):
     form = made({"t": {"type": "array", "items": {"enum": ["ham", "corn", "tuna"]}, "uniqueItems": True}})
     assert isinstance(entry(form, "t").input, inputs.SeveralInput)
     tick(form, "tuna", "t")
@@ -270,7 +268,7 @@ def test_several_of_an_enum_are_ticked_and_keep_their_order(made: Any) -> None:
     ],
     ids=["date", "time", "both"],
 )
-def test_what_is_picked_is_sent_as_text(made: Any, format_: str, picked: Any, sent: str) -> None:
+def test_what_is_picked_is_sent_as_text(made, format_, picked, sent):
     form = made({"a": {"type": "string", "format": format_}})
     type_into(form, picked, "a")
     assert form.arguments == {"a": sent}
@@ -293,7 +291,7 @@ def test_what_is_picked_is_sent_as_text(made: Any, format_: str, picked: Any, se
         ("date-time", "9999-12-31T23:59:59-12:00"),
     ],
 )
-def test_a_text_with_a_format_comes_back_as_it_was(made: Any, format_: str, text: str) -> None:
+def test_a_text_with_a_format_comes_back_as_it_was(made, format_, text):
     form = made({"a": {"type": "string", "format": format_}})
     form.set_arguments({"a": text})
     assert form.draft == {"a": text}
@@ -307,7 +305,7 @@ def test_a_text_with_a_format_comes_back_as_it_was(made: Any, format_: str, text
         pytest.param({"description": "The file, base64-encoded"}, "++//", id="description"),
     ],
 )
-def test_an_uploaded_file_is_sent_as_base64(made: Any, schema: dict[str, Any], sent: str) -> None:
+def test_an_uploaded_file_is_sent_as_base64(made, schema, sent):
     form = made({"data": {"type": "string", **schema}}, ("data",))
     file = entry(form, "data").input
     assert isinstance(file, inputs.FileInput)
@@ -329,7 +327,7 @@ def test_an_uploaded_file_is_sent_as_base64(made: Any, schema: dict[str, Any], s
 ADDRESS = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "integer"}}}
 
 
-def test_an_object_is_made_when_it_is_opened(made: Any) -> None:
+def test_an_object_is_made_when_it_is_opened(made):
     form = made({"address": ADDRESS})
     count = len(_instances)
     assert entry(form, "address", "city") is None
@@ -343,7 +341,7 @@ def test_an_object_is_made_when_it_is_opened(made: Any) -> None:
         assert form.arguments == arguments
 
 
-def test_required_object_is_open_with_problems_at_fields(made: Any) -> None:
+def test_required_object_is_open_with_problems_at_fields(made):
     form = made({"a": {**ADDRESS, "required": ["city"]}}, ("a",))
     type_into(form, "x", "a", "zip")
     assert form.problems == ["missing: a.city (string)", "a.zip: expected integer, got 'x'"]
@@ -357,7 +355,7 @@ def test_required_object_is_open_with_problems_at_fields(made: Any) -> None:
     assert form.arguments == {"a": None}
 
 
-def test_names_are_added_to_a_map_and_removed(made: Any) -> None:
+def test_names_are_added_to_a_map_and_removed(made):
     form = made({"scores": {"type": "object", "additionalProperties": {"type": "number"}}}, ("scores",))
     names = entry(form, "scores").input._others()
 
@@ -377,14 +375,14 @@ def test_names_are_added_to_a_map_and_removed(made: Any) -> None:
     assert form.arguments == {"scores": {"Bob": 2}}
 
 
-def test_names_of_a_pattern_get_the_input_of_its_schema(made: Any) -> None:
+def test_names_of_a_pattern_get_the_input_of_its_schema(made):
     form = made({"m": {"type": "object", "patternProperties": {"^n_": {"type": "integer"}}}}, ("m",))
     form.set_arguments({"m": {"n_a": 1, "other": "x"}})
     assert isinstance(entry(form, "m", "n_a").input, inputs.NumberInput)
     assert isinstance(entry(form, "m", "other").input, inputs.JsonInput)
 
 
-def test_items_are_added_and_removed(made: Any) -> None:
+def test_items_are_added_and_removed(made):
     form = made({"tags": {"type": "array", "items": {"type": "string"}}})
     assert form.arguments == {}
     for number, text in enumerate("abc"):
@@ -397,7 +395,7 @@ def test_items_are_added_and_removed(made: Any) -> None:
             click(form, "remove tags item 1", "tags")
 
 
-def test_an_item_without_a_value_is_a_problem_at_its_place(made: Any) -> None:
+def test_an_item_without_a_value_is_a_problem_at_its_place(made):
     form = made({"n": {"type": "array", "items": {"type": ["integer", "boolean"]}}})
     click(form, "Add", "n")
     assert form.problems == ["n[0]: expected integer or boolean, got nothing"]
@@ -405,7 +403,7 @@ def test_an_item_without_a_value_is_a_problem_at_its_place(made: Any) -> None:
     assert "n[0]: expected integer or boolean, got nothing" in problem(form, "n", 0)
 
 
-def test_numbers_of_a_list_are_typed_on_one_line(made: Any) -> None:
+def test_numbers_of_a_list_are_typed_on_one_line(made):
     form = made({"n": {"type": "array", "items": {"type": "integer"}}, "x": {"type": ["integer", "number"]}})
     assert form.arguments == {}
     type_into(form, "3, 4,5", "n")
@@ -420,7 +418,7 @@ def test_numbers_of_a_list_are_typed_on_one_line(made: Any) -> None:
     assert field(form, "n").value == "1, 100000000000000000000"
 
 
-def test_items_of_a_tuple_change_their_kind_with_their_place(made: Any) -> None:
+def test_items_of_a_tuple_change_their_kind_with_their_place(made):
     form = made({"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}})
     form.set_arguments({"pair": ["a", 1]})
     click(form, "remove pair item 0", "pair")
@@ -428,7 +426,7 @@ def test_items_of_a_tuple_change_their_kind_with_their_place(made: Any) -> None:
     assert "pair[0]: expected string, got 1" in problem(form, "pair", 0)
 
 
-def test_a_long_list_is_edited_as_json(made: Any) -> None:
+def test_a_long_list_is_edited_as_json(made):
     form = made({"n": {"type": "array", "items": {"type": ["integer", "boolean"]}}})
     count = len(_instances)
     form.set_arguments({"n": list(range(10_000))})
@@ -450,7 +448,7 @@ CIRCLE = variant("Circle", "circle", "radius", {"type": "number", "exclusiveMini
 SHAPE = {"oneOf": [CIRCLE, variant("Box", "box", "width", {"type": "number"})]}
 
 
-def test_a_variant_is_chosen_and_made_only_then(made: Any) -> None:
+def test_a_variant_is_chosen_and_made_only_then(made):
     form = made({"shape": SHAPE}, ("shape",))
     menu = entry(form, "shape").input._menu
     assert [label for label, _ in menu.options] == ["choose …", "Circle", "Box"]
@@ -465,7 +463,7 @@ def test_a_variant_is_chosen_and_made_only_then(made: Any) -> None:
     assert form.arguments == {"shape": {"kind": "box", "width": 3}}
 
 
-def test_a_value_is_shown_by_the_variant_that_it_is_meant_for(made: Any) -> None:
+def test_a_value_is_shown_by_the_variant_that_it_is_meant_for(made):
     a, b = ({"type": "object", "properties": {"id": {"type": "integer"}, own: {"type": "string"}}} for own in "ab")
     form = made({"shape": SHAPE, "v": {"type": ["integer", "boolean", "string", "null"]}, "w": {"anyOf": [a, b]}})
     form.set_arguments({"shape": {"kind": "box", "width": 1}, "v": "12", "w": {"id": 1, "b": "x"}})
@@ -491,7 +489,7 @@ NODE = {
 }
 
 
-def test_a_recursive_schema_is_made_as_far_as_it_is_opened() -> None:
+def test_a_recursive_schema_is_made_as_far_as_it_is_opened():
     with closing(Form({"$ref": "#/$defs/node", "$defs": {"node": NODE}})) as form:
         assert len(_instances) < 60
         value = {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}], "parent": None}
@@ -505,7 +503,7 @@ def test_a_recursive_schema_is_made_as_far_as_it_is_opened() -> None:
         assert form.draft == {"next": {"next": {"next": {"next": {}}}}}
 
 
-def test_all_of_is_one_object(made: Any) -> None:
+def test_all_of_is_one_object(made):
     first = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     form = made({"item": {"allOf": [first, {"properties": {"name": {"type": "string"}}}]}}, ("item",))
     type_into(form, "1", "item", "id")
@@ -513,7 +511,7 @@ def test_all_of_is_one_object(made: Any) -> None:
     assert form.arguments == {"item": {"id": 1, "name": "x"}}
 
 
-def test_anything_is_json_and_what_is_none_is_told(made: Any) -> None:
+def test_anything_is_json_and_what_is_none_is_told(made):
     form = made({"value": {}}, ("value",))
     for text, value in (("1", 1), ('"a"', "a"), ("null", None), ("[1, {}]", [1, {}])):
         type_into(form, text, "value")
@@ -525,7 +523,7 @@ def test_anything_is_json_and_what_is_none_is_told(made: Any) -> None:
         form.arguments
 
 
-def test_defaults_are_shown_and_sent_only_if_touched_or_required(made: Any) -> None:
+def test_defaults_are_shown_and_sent_only_if_touched_or_required(made):
     number = {"type": "integer", "default": 3}
     form = made({"text": {"type": "string", "default": "some"}, "n": number, "m": {"default": [1]}}, ("n",))
     assert field(form, "text").placeholder == "default 'some'"
@@ -557,7 +555,7 @@ TYPED_OR_PRESSED = (
 )
 
 
-def test_widgets_have_distinct_accessible_names(made: Any) -> None:
+def test_widgets_have_distinct_accessible_names(made):
     form = made(EVERY_KIND, ("text", "rows"))
     filled = {"text": "x", "tags": ["a", None], "rows": [{"x": 1}], "scores": {"Ada": 1}}
     form.set_arguments({**filled, "shape": {"kind": "box", "width": 1}})
@@ -573,7 +571,7 @@ def test_widgets_have_distinct_accessible_names(made: Any) -> None:
     assert not [names for names in said.values() if not all(name.strip() for name in names)]
 
 
-def test_an_unfitting_field_says_so_in_its_name_and_box(made: Any) -> None:
+def test_an_unfitting_field_says_so_in_its_name_and_box(made):
     form = made({"n": {"type": "integer"}, "m": {"type": "integer"}})
     number = field(form, "n")
     assert (number.description, number.tooltip) == ("n: integer", "")
@@ -590,7 +588,7 @@ def test_an_unfitting_field_says_so_in_its_name_and_box(made: Any) -> None:
     assert shown not in entry(form, "n").widget.children
 
 
-def test_enter_in_a_line_of_text_submits(made: Any) -> None:
+def test_enter_in_a_line_of_text_submits(made):
     form = made({"n": {"type": "integer"}})
     entered: list[bool] = []
     form.on_enter(lambda: entered.append(True))
@@ -598,7 +596,7 @@ def test_enter_in_a_line_of_text_submits(made: Any) -> None:
     assert entered == [True]
 
 
-async def test_new_item_gets_focus_unless_user_types_elsewhere(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_item_gets_focus_unless_user_types_elsewhere(made, monkeypatch):
     focused: list[Any] = []
     monkeypatch.setattr(ipywidgets.Text, "focus", lambda widget: focused.append(widget))
     form = made({"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}})
@@ -612,7 +610,7 @@ async def test_new_item_gets_focus_unless_user_types_elsewhere(made: Any, monkey
 # The table
 
 
-def test_a_new_input_is_a_row_of_the_table(made: Any) -> None:
+def test_a_new_input_is_a_row_of_the_table(made):
     class Shouting(inputs.TextInput):
         @classmethod
         def draws(cls, field: Any) -> bool:

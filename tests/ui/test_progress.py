@@ -31,7 +31,7 @@ def log(report: Report, text: str, when: float = 0.0, level: str = "warning") ->
     report.log(LogMessage(when, level, f"logger {EVIL}", text))
 
 
-def test_server_text_is_no_markup_and_no_terminal_control() -> None:
+def test_server_text_is_no_markup_and_no_terminal_control():
     board = Board()
     report = running(board, 1)
     log(report, f"line one\n{EVIL}", level=EVIL)
@@ -45,7 +45,7 @@ def test_server_text_is_no_markup_and_no_terminal_control() -> None:
         assert "<img src=x" in bundle["text/plain"]
 
 
-def test_a_bar_without_an_end_wanders_and_logs_alone_have_none() -> None:
+def test_a_bar_without_an_end_wanders_and_logs_alone_have_none():
     markup = bar_markup(running(Board(), 7, None))
     assert " value=" not in markup
     assert "<progress" in markup
@@ -57,7 +57,7 @@ def test_a_bar_without_an_end_wanders_and_logs_alone_have_none() -> None:
     assert "<progress" not in board.bundle()["text/html"]
 
 
-def test_messages_of_several_calls_are_in_time_order() -> None:
+def test_messages_of_several_calls_are_in_time_order():
     board = Board()
     first, second = running(board, 1), running(board, 2)
     for report, text, when in ((first, "one", 1.0), (second, "two", 2.0), (first, "three", 3.0)):
@@ -67,7 +67,7 @@ def test_messages_of_several_calls_are_in_time_order() -> None:
     assert (dict(levels), more) == ({"warning": 3}, 0)
 
 
-def test_a_thousand_calls_keep_a_bounded_page() -> None:
+def test_a_thousand_calls_keep_a_bounded_page():
     board = Board()
     for number in range(1000):
         report = running(board, number)
@@ -81,7 +81,7 @@ def test_a_thousand_calls_keep_a_bounded_page() -> None:
     assert "<summary>1,000 log messages</summary>" in board.bundle()["text/html"]
 
 
-async def test_click_on_other_thread_cancels_one_call_on_loop() -> None:
+async def test_click_on_other_thread_cancels_one_call_on_loop():
     board, threads = Board(), []
     first = running(board, 1)
     running(board, 2, cancel=lambda: threads.append(threading.current_thread()))
@@ -105,7 +105,7 @@ async def test_click_on_other_thread_cancels_one_call_on_loop() -> None:
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "timed out", "cancelled", "interrupted"])
-def test_each_outcome_has_a_line(state: Any) -> None:
+def test_each_outcome_has_a_line(state):
     board = Board()
     report = running(board, 1)
     report.end(state)
@@ -125,9 +125,7 @@ class Returning(ProgressMeter):
 
 
 @pytest.mark.parametrize(("meter", "printed"), [(Raising, False), (Returning, True)], ids=["raised", "returned"])
-def test_a_failure_is_printed_if_nothing_raises_it(
-    meter: type[ProgressMeter], printed: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_printed_if_nothing_raises_it(meter, printed, capsys):
     cells: Any = SimpleNamespace(circumstances=lambda: SimpleNamespace(kernel=None))  # a terminal
     asking: Any = None
     report = Report("srv", "srv:tool", meter=meter())

@@ -19,7 +19,7 @@ from mcp_magic.agent.program import Programs
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.ui.widgets import WIDGET_VIEW
-from tests.support.widgets import Page, PanelUser, handled, receive
+from tests.support.widgets import PanelUser, handled, receive
 
 FORECAST = Tool(
     name="forecast",
@@ -39,7 +39,7 @@ def request(location: str = "London", **more: Any) -> Request:
     return Request("weather", "forecast", {"location": location}, **{"asker": "agent", "definition": FORECAST, **more})
 
 
-async def test_each_answer_leaves_a_line_and_the_next_has_its_own(person: PanelUser, page: Page) -> None:
+async def test_each_answer_leaves_a_line_and_the_next_has_its_own(person, page):
     views = []
     for click, reason, decision in (("Approve", "", Decision(True)), ("Deny", " too far ", Decision.deny("too far"))):
         [asked] = await person.decides(request())
@@ -65,7 +65,7 @@ async def test_each_answer_leaves_a_line_and_the_next_has_its_own(person: PanelU
     assert set(views) == {person.panel.widget.model_id}
 
 
-async def test_the_panel_says_who_wants_what_and_escapes_it(person: PanelUser, page: Page) -> None:
+async def test_the_panel_says_who_wants_what_and_escapes_it(person, page):
     evil = request("</td><script>alert(1)</script>", asker="server <b>x</b>", trusted=True)
     [asked] = await person.decides(evil)
 
@@ -81,7 +81,7 @@ async def test_the_panel_says_who_wants_what_and_escapes_it(person: PanelUser, p
     assert "<script>" not in page.outputs[0]["text/html"]
 
 
-async def test_tab_reaches_the_reason_before_deny(person: PanelUser) -> None:
+async def test_tab_reaches_the_reason_before_deny(person):
     [asked] = await person.decides(request())
     reached = person.of((ipywidgets.Button, ipywidgets.Text, ipywidgets.Dropdown))
     reason = "why weather:forecast must not be called"
@@ -94,7 +94,7 @@ async def test_tab_reaches_the_reason_before_deny(person: PanelUser) -> None:
 
 
 @pytest.mark.parametrize("run", [None, "run-1"])
-async def test_an_approval_reaches_as_far_as_is_chosen(person: PanelUser, page: Page, run: str | None) -> None:
+async def test_an_approval_reaches_as_far_as_is_chosen(person, page, run):
     scopes = ["", "tool", "arguments", *(["run"] if run else [])]
     for scope in scopes:
         [asked] = await person.decides(request(run=run))
@@ -107,7 +107,7 @@ async def test_an_approval_reaches_as_far_as_is_chosen(person: PanelUser, page: 
     assert page.lines == [] if run else "always for this tool" in page.lines[1]
 
 
-async def test_consent_asks_and_keeps_a_denial_for_always(person: PanelUser, page: Page) -> None:
+async def test_consent_asks_and_keeps_a_denial_for_always(person, page):
     consent = Consent(approver=person)
     for always, reason in ((False, "not today"), (True, "too dear")):
         [checking] = await person.asked(consent.check(request()))
@@ -125,7 +125,7 @@ async def test_consent_asks_and_keeps_a_denial_for_always(person: PanelUser, pag
 # Edited arguments
 
 
-async def test_late_letters_are_sent_as_well(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_letters_are_sent_as_well(page, monkeypatch):
     """ipywidgets sends a click at once, but the last letters only after the letters before were taken."""
     links: list[Any] = []
 
@@ -146,7 +146,7 @@ async def test_late_letters_are_sent_as_well(page: Page, monkeypatch: pytest.Mon
     assert await asked == Decision.approve({"location": "Bergen"})
 
 
-async def test_what_a_page_does_not_confirm_is_not_approved(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_page_does_not_confirm_is_not_approved(page, monkeypatch):
     monkeypatch.setattr("ipywidgets.jsdlink", DirectionalLink)
     monkeypatch.setattr("mcp_magic.ui.widgets.ECHO_SECONDS", 0.01)
     deaf = PanelUser(page)
@@ -160,7 +160,7 @@ async def test_what_a_page_does_not_confirm_is_not_approved(page: Page, monkeypa
     assert not (await asked).approved
 
 
-async def test_edited_arguments_are_checked_marked_and_sent(person: PanelUser, page: Page) -> None:
+async def test_edited_arguments_are_checked_marked_and_sent(person, page):
     [asked] = await person.decides(request())
     field = await person.edit()
     assert json.loads(field.value) == {"location": "London"}
@@ -186,7 +186,7 @@ async def test_edited_arguments_are_checked_marked_and_sent(person: PanelUser, p
 
 
 @pytest.mark.parametrize("where", ["sandbox", "kernel"])
-async def test_a_program_is_shown_whole_and_edited_as_text(person: PanelUser, where: str) -> None:
+async def test_a_program_is_shown_whole_and_edited_as_text(person, where):
     tool = Programs(namespace=None if where == "sandbox" else {}).tool
     code = "from weather import forecast\n# <b>" + "x" * 3000 + "\nawait forecast('Oslo')"
     [asked] = await person.decides(Request("", "run_program", {"code": code}, "agent", tool, run="r", program=where))
@@ -201,7 +201,7 @@ async def test_a_program_is_shown_whole_and_edited_as_text(person: PanelUser, wh
     assert (await asked).arguments == {"code": "print(1)"}
 
 
-async def test_discarded_and_empty_changes_are_no_edit(person: PanelUser) -> None:
+async def test_discarded_and_empty_changes_are_no_edit(person):
     [asked] = await person.decides(request())
     await person.set(await person.edit(), "nonsense")
     assert person.button("Discard changes").tooltip == "use the original arguments"
@@ -217,7 +217,7 @@ async def test_discarded_and_empty_changes_are_no_edit(person: PanelUser) -> Non
     assert await asked == Decision(True)
 
 
-async def test_secrets_are_masked_and_survive_an_edit(person: PanelUser, page: Page) -> None:
+async def test_secrets_are_masked_and_survive_an_edit(person, page):
     [asked] = await person.decides(LOGIN)
     field = await person.edit()
     assert "hunter2" not in field.value + person.text + json.dumps(page.outputs)
@@ -227,7 +227,7 @@ async def test_secrets_are_masked_and_survive_an_edit(person: PanelUser, page: P
     assert "hunter2" not in json.dumps(page.outputs)
 
 
-async def test_hidden_values_are_noted_and_can_be_shown(person: PanelUser, page: Page) -> None:
+async def test_hidden_values_are_noted_and_can_be_shown(person, page):
     context = {"type": "string", "writeOnly": True}
     tool = Tool(name="forecast", input_schema={"properties": {"location": {"type": "string"}, "context": context}})
     sent = {"location": "Oslo", "context": "<b>-----BEGIN" + "x" * 1221, "api_token": "t0p"}
@@ -246,7 +246,7 @@ async def test_hidden_values_are_noted_and_can_be_shown(person: PanelUser, page:
     assert "BEGIN" not in json.dumps(page.outputs)
 
 
-async def test_what_is_hidden_is_shown_as_it_was_edited(person: PanelUser) -> None:
+async def test_what_is_hidden_is_shown_as_it_was_edited(person):
     [asked] = await person.decides(LOGIN)
     person.button("Show hidden").click()
     await person.set(await person.edit(), '{"user": "me", "password": "other"}')
@@ -264,7 +264,7 @@ async def test_what_is_hidden_is_shown_as_it_was_edited(person: PanelUser) -> No
 # Several calls
 
 
-async def test_several_wait_in_one_panel_and_are_decided_one_by_one(person: PanelUser, page: Page) -> None:
+async def test_several_wait_in_one_panel_and_are_decided_one_by_one(person, page):
     first, second = await person.decides(request("Oslo"), request("Rome"))
     assert "2 calls are waiting for your approval." in person.text
     person.button("Deny", 1).click()
@@ -279,7 +279,7 @@ async def test_several_wait_in_one_panel_and_are_decided_one_by_one(person: Pane
 
 
 @pytest.mark.parametrize("verdict", ["Approve", "Deny"])
-async def test_all_buttons_decide_only_calls_shown_at_click(person: PanelUser, verdict: str) -> None:
+async def test_all_buttons_decide_only_calls_shown_at_click(person, verdict):
     asked = await person.decides(request("Oslo"), request("Rome"))
     unseen = asyncio.ensure_future(person(request("Ulm")))  # asks before the click is worked off
     person.button(f"{verdict} all").click()
@@ -290,7 +290,7 @@ async def test_all_buttons_decide_only_calls_shown_at_click(person: PanelUser, v
     assert not (await unseen).approved
 
 
-async def test_buttons_for_all_are_closed_with_the_last_of_their_calls(person: PanelUser) -> None:
+async def test_buttons_for_all_are_closed_with_the_last_of_their_calls(person):
     first, second, third = await person.decides(request("Oslo"), request("Rome"), request("Ulm"))
     before = len(registry._instances)
     person.button("Deny").click()
@@ -303,7 +303,7 @@ async def test_buttons_for_all_are_closed_with_the_last_of_their_calls(person: P
     assert (await third).approved
 
 
-async def test_approve_all_skips_calls_edited_to_invalid(person: PanelUser) -> None:
+async def test_approve_all_skips_calls_edited_to_invalid(person):
     first, second = await person.decides(request("Oslo"), request("Rome"))
     await person.set(await person.edit(), "{}")
     person.button("Approve all").click()
@@ -316,7 +316,7 @@ async def test_approve_all_skips_calls_edited_to_invalid(person: PanelUser) -> N
 # Clicks
 
 
-async def test_click_uses_text_and_choice_at_click_time(person: PanelUser) -> None:
+async def test_click_uses_text_and_choice_at_click_time(person):
     """On ipykernel 7.2 clicks and texts are taken in on another thread, while the loop may be busy with a cell."""
     first, second = await person.decides(request("Oslo"), request("Rome"))
     field = await person.edit()
@@ -333,7 +333,7 @@ async def test_click_uses_text_and_choice_at_click_time(person: PanelUser) -> No
     assert await second == Decision.deny("not now")
 
 
-async def test_first_click_counts_and_may_come_from_a_thread(person: PanelUser) -> None:
+async def test_first_click_counts_and_may_come_from_a_thread(person):
     [asked] = await person.decides(request())
     deny = person.button("Deny")
     clicking = threading.Thread(target=person.button("Approve").click)
@@ -343,7 +343,7 @@ async def test_first_click_counts_and_may_come_from_a_thread(person: PanelUser) 
     assert (await asyncio.wait_for(asked, 60)).approved
 
 
-async def test_next_question_gets_focus_but_first_does_not(person: PanelUser, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_next_question_gets_focus_but_first_does_not(person, monkeypatch):
     monkeypatch.setattr("mcp_magic.ui.widgets.DRAWN_SECONDS", 0.0)
     focused: list[Any] = []
     monkeypatch.setattr(ipywidgets.Button, "focus", lambda button: focused.append(button))
@@ -362,7 +362,7 @@ async def test_next_question_gets_focus_but_first_does_not(person: PanelUser, mo
 # Waits that end
 
 
-async def test_a_wait_that_is_cancelled_leaves_a_line(person: PanelUser, page: Page) -> None:
+async def test_a_wait_that_is_cancelled_leaves_a_line(person, page):
     [asked] = await person.decides(request())
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -370,7 +370,7 @@ async def test_a_wait_that_is_cancelled_leaves_a_line(person: PanelUser, page: P
     assert page.lines == [f"… interrupted {CALL} TIME (agent asked)"]
 
 
-async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
+async def test_a_wait_that_nobody_ends_leaves_a_line(page):
     with pytest.raises(TimeoutError):
         await PanelUser(page, 0.1)(request())
     slow = PanelUser(page, 60)  # its deadline begins later than that of the consent
@@ -379,7 +379,7 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
     assert [line.startswith(f"… not answered {CALL}") for line in page.lines] == [True, True]
 
 
-async def test_busy_loop_does_not_turn_time_out_into_interruption(page: Page) -> None:
+async def test_busy_loop_does_not_turn_time_out_into_interruption(page):
     person = PanelUser(page, 0.25)
     [checking] = await person.asked(Consent(approver=person, timeout=0.3).check(request()))
     time.sleep(0.4)  # both deadlines have passed when the loop looks again
@@ -388,7 +388,7 @@ async def test_busy_loop_does_not_turn_time_out_into_interruption(page: Page) ->
     assert page.lines[0].startswith(f"… not answered {CALL}")
 
 
-async def test_the_panel_counts_down_to_the_denial(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_panel_counts_down_to_the_denial(page, monkeypatch):
     monkeypatch.setattr("mcp_magic.ui.question.TICK_SECONDS", 0.01)
     person = PanelUser(page, 75.2)
     [asked] = await person.decides(request())

@@ -11,7 +11,7 @@ from mcp_types import Tool, ToolAnnotations
 
 from mcp_magic.consent.consent import Consent, Decision, PlannedRequest, Request
 from mcp_magic.consent.rules import Rule
-from tests.support.widgets import Page, PanelUser, handled
+from tests.support.widgets import PanelUser, handled
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,7 +50,7 @@ def approved(decisions: list[Decision]) -> list[bool]:
     return [decision.approved for decision in decisions]
 
 
-async def test_eight_reads_are_one_click(person: PanelUser, page: Page) -> None:
+async def test_eight_reads_are_one_click(person, page):
     asked = await review(person, *(read(f"{name}.txt") for name in "abcdefgh"))
     assert len(person.of(ipywidgets.Checkbox)) == 8
     assert cells(person) == [f"{name}.txt" for name in "abcdefgh"]
@@ -62,7 +62,7 @@ async def test_eight_reads_are_one_click(person: PanelUser, page: Page) -> None:
     assert len(page.outputs) == 1
 
 
-async def test_unticked_calls_are_asked_again_and_rest_is_denied(person: PanelUser) -> None:
+async def test_unticked_calls_are_asked_again_and_rest_is_denied(person):
     asked = await review(person, read("a"), read("b"), read("c"))
     await person.set(person.of(ipywidgets.Checkbox)[1], False)
     await person.click("Approve selected")
@@ -79,7 +79,7 @@ async def test_unticked_calls_are_asked_again_and_rest_is_denied(person: PanelUs
     assert decisions[1].reason == "not b"
 
 
-async def test_a_cell_changes_an_argument_and_says_what_does_not_fit(person: PanelUser) -> None:
+async def test_a_cell_changes_an_argument_and_says_what_does_not_fit(person):
     asked = await review(person, read("a", lines=3), read("b"))
     _, lines, path, _ = person.of(ipywidgets.Text)
     await person.set(lines, "ten")
@@ -96,7 +96,7 @@ async def test_a_cell_changes_an_argument_and_says_what_does_not_fit(person: Pan
     assert (first.arguments, second.arguments) == ({"path": "a", "lines": 10}, {"path": "c"})
 
 
-async def test_edit_opens_all_arguments_of_a_row(person: PanelUser) -> None:
+async def test_edit_opens_all_arguments_of_a_row(person):
     asked = await review(person, read("a"), read("b"))
     await person.click("Edit", 1)
     assert person.button("Discard changes")
@@ -106,7 +106,7 @@ async def test_edit_opens_all_arguments_of_a_row(person: PanelUser) -> None:
     assert (first.arguments, dict(second.arguments or {})["path"]) == (None, "other")
 
 
-async def test_rules_hold_for_each_call(person: PanelUser) -> None:
+async def test_rules_hold_for_each_call(person):
     rules = [Rule("deny", "fs:read", {"path": "/etc/*"}, "not there"), Rule("allow", "fs:read", {"path": "ok"})]
     asked = await review(person, *map(read, ("a", "/etc/passwd", "ok", "b")), rules=rules)
     assert len(person.of(ipywidgets.Checkbox)) == 2, "what a rule decides cannot be ticked"
@@ -120,7 +120,7 @@ async def test_rules_hold_for_each_call(person: PanelUser) -> None:
     assert decisions[0].by.startswith("rule")
 
 
-async def test_long_values_are_opened_before_approval(person: PanelUser) -> None:
+async def test_long_values_are_opened_before_approval(person):
     asked = await review(person, read("a"), read("x" * 3000 + "; rm -r ."))
     assert cells(person) == ["a"], "a cell shows a value as a whole"
     assert person.button("Approve selected").disabled
@@ -146,7 +146,7 @@ async def test_long_values_are_opened_before_approval(person: PanelUser) -> None
         pytest.param("data/" + "x" * 20 + "; rm -r .", "; rm -r .", id="long"),
     ],
 )
-async def test_a_value_that_would_mislead_in_a_cell_is_written_out(person: PanelUser, value: str, shown: str) -> None:
+async def test_a_value_that_would_mislead_in_a_cell_is_written_out(person, value, shown):
     asked = await review(person, read("a"), read(value))
     assert cells(person) == ["a"]
     assert shown in person.text
@@ -154,7 +154,7 @@ async def test_a_value_that_would_mislead_in_a_cell_is_written_out(person: Panel
     assert approved(await asked) == [False, False]
 
 
-async def test_markup_and_secrets_of_a_plan_stay_hidden(person: PanelUser, page: Page) -> None:
+async def test_markup_and_secrets_of_a_plan_stay_hidden(person, page):
     asked = await review(person, read("<script>alert(1)</script>"), read("a", api_key="hunter2hunter2"))
     assert "<script>" not in person.text + page.outputs[0]["text/html"]
     assert "hunter2" not in person.text + str(page.outputs) + str(cells(person))
@@ -162,7 +162,7 @@ async def test_markup_and_secrets_of_a_plan_stay_hidden(person: PanelUser, page:
     await asked
 
 
-async def test_single_remaining_call_gets_the_plain_question() -> None:
+async def test_single_remaining_call_gets_the_plain_question():
     questions: list[Request] = []
 
     class Approver:
@@ -178,7 +178,7 @@ async def test_single_remaining_call_gets_the_plain_question() -> None:
     assert [request.arguments["path"] for request in questions] == ["a"]
 
 
-async def test_an_approver_without_plans_is_asked_call_by_call() -> None:
+async def test_an_approver_without_plans_is_asked_call_by_call():
     async def approver(request: Request) -> Decision:
         return Decision.deny("no") if request.arguments["path"] == "a" else Decision.approve()
 
@@ -187,7 +187,7 @@ async def test_an_approver_without_plans_is_asked_call_by_call() -> None:
     assert [decision.by for decision in nobody] == ["default", "default"]
 
 
-async def test_time_denies_what_is_left_and_keeps_what_was_approved(person: PanelUser) -> None:
+async def test_time_denies_what_is_left_and_keeps_what_was_approved(person):
     consent = Consent([], "plan", person, timeout=0.3)
     [asked] = await person.asked(consent.review_plan([read("a"), read("b")]))
     await person.set(person.of(ipywidgets.Checkbox)[1], False)

@@ -29,7 +29,7 @@ from tests.support.sampling_servers import ADD, PIXEL, said
 
 if TYPE_CHECKING:
     from mcp_magic.ui.form import Form
-    from tests.support.widgets import Page, PanelUser
+    from tests.support.widgets import PanelUser
 
 TRIP = {
     "type": "object",
@@ -62,7 +62,7 @@ def form(person: PanelUser) -> Form:
     return editor.form
 
 
-async def test_the_form_holds_the_defaults_and_sends_what_is_entered(person: PanelUser, page: Page) -> None:
+async def test_the_form_holds_the_defaults_and_sends_what_is_entered(person, page):
     task = await elicited(person, FORM)
     assert "trips&lt;b&gt;" in person.text
     assert "&lt;script&gt;alert(1)" in person.text
@@ -80,7 +80,7 @@ async def test_the_form_holds_the_defaults_and_sends_what_is_entered(person: Pan
     assert WIDGET_VIEW not in page.outputs[0]
 
 
-async def test_what_does_not_fit_is_said_beside_its_field_and_not_sent(person: PanelUser) -> None:
+async def test_what_does_not_fit_is_said_beside_its_field_and_not_sent(person):
     task = await elicited(person, FORM)
     assert "missing: city" not in person.text
     assert "mcp-problem" not in person.text.replace(".mcp-problem", "").replace(".mcp-form.mcp-problem", "")
@@ -96,9 +96,7 @@ async def test_what_does_not_fit_is_said_beside_its_field_and_not_sent(person: P
 
 
 @pytest.mark.parametrize(("text", "action", "line"), [("Decline", "decline", "✗ declined"), ("Cancel", "cancel", "…")])
-async def test_decline_and_cancel_are_two_things(
-    person: PanelUser, page: Page, text: str, action: str, line: str
-) -> None:
+async def test_decline_and_cancel_are_two_things(person, page, text, action, line):
     task = await elicited(person, FORM)
     form(person).set_arguments({"city": "Oslo"})
     person.button(text).click()
@@ -108,7 +106,7 @@ async def test_decline_and_cancel_are_two_things(
     assert "Oslo" not in page.lines[0]
 
 
-async def test_a_page_is_shown_with_the_host_it_leads_to(person: PanelUser, page: Page) -> None:
+async def test_a_page_is_shown_with_the_host_it_leads_to(person, page):
     task = await elicited(person, PAGE)
     shown = person.text
     assert '<b style="font-size:1.15em">evil.example:8443</b>' in shown
@@ -166,7 +164,7 @@ async def edit(person: PanelUser) -> list[Any]:
     return person.of(ipywidgets.Textarea)
 
 
-async def test_all_that_is_asked_for_is_shown_as_text(person: PanelUser, page: Page) -> None:
+async def test_all_that_is_asked_for_is_shown_as_text(person, page):
     task = await requested(person)
     parts = [
         *("writer&lt;b&gt;", "Be brief.", "Hello", "Hi.", "Look &lt;script&gt;", "openai:gpt-5", "1,500 tokens", "0.3"),
@@ -183,7 +181,7 @@ async def test_all_that_is_asked_for_is_shown_as_text(person: PanelUser, page: P
     assert ", because: it is private, " in page.lines[0]
 
 
-def test_a_request_in_a_terminal_is_whole_or_says_what_is_cut() -> None:
+def test_a_request_in_a_terminal_is_whole_or_says_what_is_cut():
     text = request_part(ASKED, EXPECTED).plain
     assert text.startswith("Server writer<b> asks a model to answer:\n  system:\n    Be brief.\n  user:\n    Hello\n")
     assert "  answered by: openai:gpt-5\n  at most: 1,500 tokens\n" in text
@@ -193,7 +191,7 @@ def test_a_request_in_a_terminal_is_whole_or_says_what_is_cut() -> None:
     assert "… 501 characters left out …" in request_part(asked, EXPECTED).plain
 
 
-async def test_approved_leaves_one_line_without_the_texts(person: PanelUser, page: Page) -> None:
+async def test_approved_leaves_one_line_without_the_texts(person, page):
     task = await requested(person)
     person.button("Approve").click()
     assert await task == Review.approve()
@@ -205,7 +203,7 @@ async def test_approved_leaves_one_line_without_the_texts(person: PanelUser, pag
 
 
 @pytest.mark.parametrize("at_first", [False, True])
-async def test_the_person_says_whether_they_want_to_see_the_reply(person: PanelUser, at_first: bool) -> None:
+async def test_the_person_says_whether_they_want_to_see_the_reply(person, at_first):
     task = await requested(person, show_reply=at_first)
     [box] = person.of(ipywidgets.Checkbox)
     assert box.value is at_first
@@ -214,7 +212,7 @@ async def test_the_person_says_whether_they_want_to_see_the_reply(person: PanelU
     assert (await task).show_reply
 
 
-async def test_texts_are_changed_in_text_areas(person: PanelUser, page: Page) -> None:
+async def test_texts_are_changed_in_text_areas(person, page):
     task = await requested(person)
     areas = await edit(person)
     assert [area.value for area in areas] == ["Be brief.", "Hello", "Hi.", f"Look {EVIL}"]
@@ -233,7 +231,7 @@ async def test_texts_are_changed_in_text_areas(person: PanelUser, page: Page) ->
     assert (await task).request is None, "nothing was changed"
 
 
-async def test_nothing_to_ask_is_said_beside_it(person: PanelUser) -> None:
+async def test_nothing_to_ask_is_said_beside_it(person):
     task = await requested(person, replace(ASKED, messages=(said("Hello"),)))
     (await edit(person))[1].value = ""
     await person.click("Approve")
@@ -243,7 +241,7 @@ async def test_nothing_to_ask_is_said_beside_it(person: PanelUser) -> None:
     await task
 
 
-async def test_a_reply_is_shown_with_its_calls_and_sent(person: PanelUser, page: Page) -> None:
+async def test_a_reply_is_shown_with_its_calls_and_sent(person, page):
     task = await replied(person)
     assert "See &lt;script&gt;" in person.text
     assert "calls add with" in person.text
@@ -258,7 +256,7 @@ async def test_a_reply_is_shown_with_its_calls_and_sent(person: PanelUser, page:
     assert ", because: it says too much, " in page.lines[1]
 
 
-async def test_a_reply_may_be_changed_as_far_as_it_fits(person: PanelUser, page: Page) -> None:
+async def test_a_reply_may_be_changed_as_far_as_it_fits(person, page):
     task = await replied(person)
     areas = await edit(person)
     areas[0].value = "Mine."
@@ -277,7 +275,7 @@ async def test_a_reply_may_be_changed_as_far_as_it_fits(person: PanelUser, page:
 # Both
 
 
-async def test_a_question_that_nobody_waits_for_leaves_a_line(person: PanelUser, page: Page) -> None:
+async def test_a_question_that_nobody_waits_for_leaves_a_line(person, page):
     for ask, what in ((elicited, PAGE), (requested, ASKED)):
         task = await ask(person, what)  # type: ignore[operator]
         task.cancel()
@@ -287,7 +285,7 @@ async def test_a_question_that_nobody_waits_for_leaves_a_line(person: PanelUser,
     assert page.lines[1].startswith("… interrupted: 3 messages")
 
 
-async def test_a_click_on_another_thread_answers_on_the_loop(person: PanelUser) -> None:
+async def test_a_click_on_another_thread_answers_on_the_loop(person):
     task = await elicited(person, PAGE)
     thread = threading.Thread(target=person.button("Decline").click)
     thread.start()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import comm
 import nbconvert
@@ -29,20 +29,14 @@ from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.support import bundled, dash_server
 from tests.support.widgets import receive, until, widgets
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from mcp_magic._host import Host
-    from mcp_magic.session.connection import Connection
-
 
 @pytest.fixture
-async def connection(host: Host) -> Connection:
+async def connection(host):
     return await host.connect(bundled.load("showcase_server").server, name="showcase")
 
 
 @pytest.fixture
-async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
+async def opened(connection):
     """Opens forms, and sees that they leave no comm."""
     comms = set(comm.get_comm_manager().comms)
     forms: list[RequestForm] = []
@@ -79,7 +73,7 @@ async def under_way(form: RequestForm) -> None:
 
 
 @pytest.mark.lowest
-async def test_run_shows_the_result_as_the_call_would(opened: Any, connection: Connection) -> None:
+async def test_run_shows_the_result_as_the_call_would(opened, connection):
     form = await opened("defaults", count=7)
     assert form.result is None
     form._run.click()
@@ -99,13 +93,13 @@ async def test_run_shows_the_result_as_the_call_would(opened: Any, connection: C
 
 
 @pytest.mark.parametrize("tool", ["image_png", "audio_wav", "mixed", "structured", "embedded_binary"])
-async def test_what_is_shown_can_be_sent_to_the_page(opened: Any, tool: str) -> None:
+async def test_what_is_shown_can_be_sent_to_the_page(opened, tool):
     form = await opened(tool)
     await form.run()
     assert json.loads(json.dumps(form._runner.output.outputs[0])) == form._runner.output.outputs[0]
 
 
-async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened: Any, connection: Connection) -> None:
+async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened, connection):
     form = await opened("constrained")
     sent = connection.calls
     form._run.click()
@@ -116,7 +110,7 @@ async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened: A
     assert connection.calls == sent
 
 
-async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened: Any) -> None:
+async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened):
     form = await opened("fail_error", message="no <b>luck</b>")
     form._run.click()
     await ended(form)
@@ -131,7 +125,7 @@ async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened: A
         await form.run()
 
 
-async def test_cancel_ends_the_call_at_the_server(opened: Any, connection: Connection) -> None:
+async def test_cancel_ends_the_call_at_the_server(opened, connection):
     before = (await connection.call("cancellations")).data
     form = await opened("slow", seconds=600)
     await under_way(form)
@@ -153,7 +147,7 @@ async def test_cancel_ends_the_call_at_the_server(opened: Any, connection: Conne
 
 
 @pytest.mark.parametrize("total", [True, False])
-async def test_progress_is_shown_while_the_call_runs(opened: Any, total: bool) -> None:
+async def test_progress_is_shown_while_the_call_runs(opened, total):
     form = await opened("progress", steps=8, delay=0.1, total=total)
     notes: list[str] = []
     shares: list[float] = []
@@ -168,7 +162,7 @@ async def test_progress_is_shown_while_the_call_runs(opened: Any, total: bool) -
     assert len(notes) < 40, "not one message for each notification"
 
 
-async def test_the_code_is_the_line_that_does_the_same(opened: Any) -> None:
+async def test_the_code_is_the_line_that_does_the_same(opened):
     form = await opened("defaults", text="it's", items=[3])
     form.copy.click()
     assert form._code in form.widget.children
@@ -180,7 +174,7 @@ async def test_the_code_is_the_line_that_does_the_same(opened: Any) -> None:
     assert parse_arguments(words[2:], form.form.schema) == form.arguments
 
 
-async def test_closing_while_it_runs_cancels_and_leaves_nothing(connection: Connection) -> None:
+async def test_closing_while_it_runs_cancels_and_leaves_nothing(connection):
     before, comms = set(_instances), len(comm.get_comm_manager().comms)
     nested = await connection.find_tool("nested")
     for _ in range(3):
@@ -199,7 +193,7 @@ async def test_closing_while_it_runs_cancels_and_leaves_nothing(connection: Conn
 # Without its kernel
 
 
-async def test_form_without_widget_says_call_and_outcome(opened: Any) -> None:
+async def test_form_without_widget_says_call_and_outcome(opened):
     form = await opened("defaults", text="<i>x</i>")
     bundle = form._repr_mimebundle_()
     assert bundle[WIDGET_VIEW]["model_id"] == form.widget.model_id
@@ -224,7 +218,7 @@ async def test_form_without_widget_says_call_and_outcome(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("tool", ["union", "enums", "nothing", "nested"])
-async def test_static_form_offers_line_with_required_arguments(opened: Any, tool: str) -> None:
+async def test_static_form_offers_line_with_required_arguments(opened, tool):
     form = await opened(tool)
     line = plain(form).splitlines()[-1]
     if tool == "nested":  # has patterns, for which nothing is made up
@@ -235,7 +229,7 @@ async def test_static_form_offers_line_with_required_arguments(opened: Any, tool
     assert parse_arguments(arguments, form.form.schema) == example_arguments(form.form.schema)
 
 
-async def test_what_is_kept_is_written_again_when_something_came_of_it(opened: Any) -> None:
+async def test_what_is_kept_is_written_again_when_something_came_of_it(opened):
     form = await opened("defaults")
     published: list[tuple[str, bool]] = []
     form.publish = lambda bundle, update: published.append((bundle["text/plain"], update))
@@ -251,7 +245,7 @@ async def test_what_is_kept_is_written_again_when_something_came_of_it(opened: A
 # What may not be shown, sent, kept
 
 
-async def test_hostile_texts_stay_text(connection: Connection) -> None:
+async def test_hostile_texts_stay_text(connection):
     tool = (await connection.find_tool("nothing")).model_copy(deep=True)
     evil = "</div></style><script>alert(1)</script><img src=x onerror=alert(1)>"
     tool.description = tool.title = evil
@@ -275,7 +269,7 @@ async def test_hostile_texts_stay_text(connection: Connection) -> None:
         assert not [text for text in (*shown, html(form)) if "<script" in text or "<img" in text]
 
 
-async def test_secrets_stay_out_of_the_code_and_of_what_is_saved(host: Host, connection: Connection) -> None:
+async def test_secrets_stay_out_of_the_code_and_of_what_is_saved(host, connection):
     server = MCPServer("vault")
 
     @server.tool()
@@ -309,7 +303,7 @@ async def test_secrets_stay_out_of_the_code_and_of_what_is_saved(host: Host, con
         assert "998877" not in saved
 
 
-async def test_a_form_needs_no_second_yes_unless_a_rule_says_so(opened: Any, connection: Connection) -> None:
+async def test_a_form_needs_no_second_yes_unless_a_rule_says_so(opened, connection):
     assert connection.consent is not None
     asked: list[str] = []
 
@@ -331,7 +325,7 @@ async def test_a_form_needs_no_second_yes_unless_a_rule_says_so(opened: Any, con
     assert "not &lt;b&gt;now" in html(form)
 
 
-async def test_optional_nullable_text_starts_empty_when_sent(opened: Any) -> None:
+async def test_optional_nullable_text_starts_empty_when_sent(opened):
     form = await opened("nullable", text="a")
     form.form.root.at("number").give()
     form.form.root.at("flag").give()
@@ -341,7 +335,7 @@ async def test_optional_nullable_text_starts_empty_when_sent(opened: Any) -> Non
     assert note.get() == ""
 
 
-async def test_a_form_shows_the_view_of_its_result_until_it_runs_again(host: Host) -> None:
+async def test_a_form_shows_the_view_of_its_result_until_it_runs_again(host):
     connection = await host.connect(dash_server.server, name="dash")
     with closing(RequestForm(connection, await connection.find_tool("sales"))) as form:
         for _ in range(2):
@@ -357,7 +351,7 @@ async def test_a_form_shows_the_view_of_its_result_until_it_runs_again(host: Hos
 # Completion by a server that is slow, fails, or goes away
 
 
-async def test_completion_is_of_what_is_typed_now_and_never_in_the_way(host: Host) -> None:
+async def test_completion_is_of_what_is_typed_now_and_never_in_the_way(host):
     asked: list[tuple[str, dict[str, str]]] = []
     slow = asyncio.Event()
     server = MCPServer("completing", log_level="CRITICAL")

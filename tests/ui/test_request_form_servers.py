@@ -26,12 +26,11 @@ from tests.support.widgets import until
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 
 @pytest.fixture
-async def showcase(host: Host) -> Connection:
+async def showcase(host):
     return await host.connect(bundled.load("showcase_server").server, name="showcase")
 
 
@@ -83,7 +82,7 @@ def full_example(field: s.Field, depth: int = 0) -> Any:
     return example_value(field)
 
 
-async def test_every_tool_of_the_showcase_has_a_form(showcase: Connection) -> None:
+async def test_every_tool_of_the_showcase_has_a_form(showcase):
     tools = await showcase.listing("tools")
     assert len(tools) > 50
     checked = 0
@@ -103,12 +102,12 @@ async def test_every_tool_of_the_showcase_has_a_form(showcase: Connection) -> No
 
 
 @needs_node
-async def test_every_tool_of_server_everything_has_a_form(host: Host) -> None:
+async def test_every_tool_of_server_everything_has_a_form(host):
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
     assert {"echo", "get-annotated-message"} < await check_all(connection)
 
 
-async def test_the_time_server_answers_a_form(host: Host) -> None:
+async def test_the_time_server_answers_a_form(host):
     connection = await host.connect(time_command(), name="time")
     assert await check_all(connection) == {"convert_time", "get_current_time"}
     with closing(RequestForm(connection, await connection.find_tool("convert_time"))) as form:
@@ -124,7 +123,7 @@ async def prompt_form(connection: Connection, name: str) -> RequestForm:
     return RequestForm(connection, await connection.find_prompt(name))
 
 
-async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase: Connection) -> None:
+async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase):
     with closing(await prompt_form(showcase, "greet")) as form:
         with pytest.raises(ArgumentsError, match="missing: name"):
             await form.run()
@@ -141,7 +140,7 @@ async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase: Connec
         assert form._runner.output.outputs[0]["ename"] == "ProtocolError"
 
 
-async def test_the_server_completes_what_is_typed(showcase: Connection) -> None:
+async def test_the_server_completes_what_is_typed(showcase):
     with closing(await prompt_form(showcase, "greet")) as form:
         tone = form.form.root.at("tone").input.widget
         await until(lambda: tone.options == ("friendly", "formal", "funny"))
@@ -169,7 +168,7 @@ async def template_form(connection: Connection, uri: str) -> RequestForm:
     return RequestForm(connection, next(each for each in templates if each.uri_template == uri))
 
 
-async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
+async def test_a_template_is_filled_in_and_read(showcase):
     with closing(await template_form(showcase, FRUIT)) as form:
         name = form.form.root.at("name").input.widget
         await until(lambda: "apple" in name.options)
@@ -200,16 +199,14 @@ async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
     ],
     ids=["path", "no query", "query"],
 )
-async def test_variables_are_encoded_as_rfc_6570_says(
-    showcase: Connection, template: str, values: dict[str, str], uri: str
-) -> None:
+async def test_variables_are_encoded_as_rfc_6570_says(showcase, template, values, uri):
     with closing(await template_form(showcase, template)) as form:
         form.set_arguments(values)
         assert form.code == read_line(uri, "showcase")
         assert (await form.run()).uri == uri
 
 
-async def test_a_uri_with_a_secret_is_not_written_as_code(showcase: Connection) -> None:
+async def test_a_uri_with_a_secret_is_not_written_as_code(showcase):
     [template] = [each for each in await showcase.listing("templates") if "{+path}" in each.uri_template]
     secret = template.model_copy(update={"uri_template": "showcase://files{?access_token}"})
     with closing(RequestForm(showcase, secret)) as form:

@@ -39,7 +39,7 @@ def only_call(transcript: Transcript) -> Called:
 # Events
 
 
-def test_entries_are_requests_notes_text_and_calls_in_order() -> None:
+def test_entries_are_requests_notes_text_and_calls_in_order():
     first, last = turn("I add.", "1=add", id="m1"), turn("7", id="m2")
     note = {"kind": "note", "text": "offline", "level": "info"}
     transcript = told({"kind": "asked", "text": "add"}, note, said(first), call("1"), said(last))
@@ -47,7 +47,7 @@ def test_entries_are_requests_notes_text_and_calls_in_order() -> None:
     assert transcript.answer == "7"
 
 
-def test_text_grows_and_is_replaced_by_the_whole_turn() -> None:
+def test_text_grows_and_is_replaced_by_the_whole_turn():
     transcript = told(piece("Hel"), piece("lo"))
     (growing,) = transcript.entries
     assert isinstance(growing, Said)
@@ -59,7 +59,7 @@ def test_text_grows_and_is_replaced_by_the_whole_turn() -> None:
     assert words(told(said(AIMessage("a")), said(AIMessage("b")))) == ["a", "b"], "turns without an id are two"
 
 
-async def test_a_call_goes_from_waiting_over_running_to_its_result() -> None:
+async def test_a_call_goes_from_waiting_over_running_to_its_result():
     transcript = told(call("1", arguments={"a": 3, "b": 4}))
     one = only_call(transcript)
     statuses = [one.status]
@@ -75,7 +75,7 @@ async def test_a_call_goes_from_waiting_over_running_to_its_result() -> None:
     assert transcript.results == [one.result]
 
 
-async def test_the_end_of_a_call_is_known_by_its_answer() -> None:
+async def test_the_end_of_a_call_is_known_by_its_answer():
     refused = ToolMessage("showcase:add was not called", tool_call_id="1", status="error")
     interrupted = ToolMessage("no answer", tool_call_id="1", status="error", artifact={"interrupted": True})
     for events, status, error in (
@@ -88,7 +88,7 @@ async def test_the_end_of_a_call_is_known_by_its_answer() -> None:
         assert (one.approved is False) == (status == "denied")
 
 
-def test_arguments_are_kept_as_asked_and_as_sent() -> None:
+def test_arguments_are_kept_as_asked_and_as_sent():
     one = only_call(told(call("1", arguments={"a": 1}), decided("1", arguments={"a": 2})))
     assert (one.arguments, one.sent) == ({"a": 1}, {"a": 2})
     note = "[the user changed the arguments to {'token': 'secret'}]"
@@ -99,7 +99,7 @@ def test_arguments_are_kept_as_asked_and_as_sent() -> None:
     assert one.result.text == "7", "the note about it is not in the result"
 
 
-def test_an_end_marks_only_unfinished_calls() -> None:
+def test_an_end_marks_only_unfinished_calls():
     events = [call("1"), call("2"), call("3"), result("1", texts("7")), {"kind": "started", "id": "2"}]
     transcript = told(*events, piece("I was about"))
     transcript.interrupted()
@@ -112,7 +112,7 @@ def test_an_end_marks_only_unfinished_calls() -> None:
     assert [one.status for one in transcript.calls] == ["ok", "cut off", "cut off"]
 
 
-def test_results_find_their_calls() -> None:
+def test_results_find_their_calls():
     assert len(told(call("1"), call("1"), result("1", texts("7"))).calls) == 1, "repeated by a resumed graph"
     again = told(call("c0"), result("c0", texts("7")), call("c0", "cities"), result("c0", texts("Oslo")))
     assert [(one.tool, one.result.text) for one in again.calls if one.result] == [("add", "7"), ("cities", "Oslo")]
@@ -120,7 +120,7 @@ def test_results_find_their_calls() -> None:
     assert [one.result.text for one in parallel.calls if one.result] == ["r0", "r1", "r2", "r3", "r4"]
 
 
-def test_turns_are_counted_and_usage_summed() -> None:
+def test_turns_are_counted_and_usage_summed():
     a, b = said(turn("", "1=add", id="1", tokens=usage(10, 2))), said(turn("x", id="2", tokens=usage(20, 3)))
     transcript = told({"kind": "asked", "text": "a"}, a, b, {"kind": "asked", "text": "b"}, said(turn("y", id="3")))
     assert [entry.turn for entry in transcript.entries if isinstance(entry, Said)] == [1, 2, 1]
@@ -145,7 +145,7 @@ async def thread() -> list[BaseMessage]:
     ]
 
 
-async def test_a_thread_reads_like_the_run_that_made_it() -> None:
+async def test_a_thread_reads_like_the_run_that_made_it():
     messages: Any = [*await thread(), answer("2", await called("mixed")), answer("3", await called("pixel"))]
     live = told(
         {"kind": "asked", "text": "Be brief.", "role": "system"},
@@ -163,7 +163,7 @@ async def test_a_thread_reads_like_the_run_that_made_it() -> None:
     assert Transcript.from_messages(kept)._repr_mimebundle_() == Transcript.from_messages(messages)._repr_mimebundle_()
 
 
-async def test_a_run_of_the_graph_and_its_messages_read_the_same() -> None:
+async def test_a_run_of_the_graph_and_its_messages_read_the_same():
     def decide(request: Request) -> Decision:
         if request.tool == "csv":
             return Decision.deny("no files")
@@ -190,7 +190,7 @@ def openai_calls(name: str, arguments: str) -> list[dict[str, Any]]:
     return [{"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}]
 
 
-def test_messages_in_openais_format_are_understood() -> None:
+def test_messages_in_openais_format_are_understood():
     wanted = openai_calls("math__add", json.dumps({"a": 3}))
     replayed = Transcript.from_messages(
         [
@@ -214,12 +214,12 @@ def test_messages_in_openais_format_are_understood() -> None:
         ("An Error: in a sentence", "success", "ok", ""),
     ],
 )
-def test_errors_show_by_status_or_first_word(text: str, state: Any, status: str, error: str) -> None:
+def test_errors_show_by_status_or_first_word(text, state, status, error):
     replayed = Transcript.from_messages([turn("", "1=add"), ToolMessage(text, tool_call_id="1", status=state)])
     assert (replayed.calls[0].status, replayed.calls[0].error) == (status, error)
 
 
-def test_an_answer_without_artifact_keeps_text_and_pictures() -> None:
+def test_an_answer_without_artifact_keeps_text_and_pictures():
     content: Any = [
         "a",
         {"type": "text", "text": "b"},
@@ -234,7 +234,7 @@ def test_an_answer_without_artifact_keeps_text_and_pictures() -> None:
     assert [image.mime_type for image in value.images] == ["image/png", "image/jpeg", "image/gif"]
 
 
-def test_calls_and_answers_without_the_other_are_shown() -> None:
+def test_calls_and_answers_without_the_other_are_shown():
     replayed = Transcript.from_messages([turn("", "1=add", "2=add"), answer("1", texts("7", tool="add"))])
     assert [one.status for one in replayed.calls] == ["ok", "cut off"]
     assert "– cut off showcase:add()" in str(replayed)  # noqa: RUF001
@@ -246,7 +246,7 @@ def test_calls_and_answers_without_the_other_are_shown() -> None:
     assert "⊘ denied showcase:add() (by you: too dear)" in shown
 
 
-def test_turns_pictures_and_instructions_of_messages() -> None:
+def test_turns_pictures_and_instructions_of_messages():
     assert words(Transcript.from_messages([AIMessage("a"), HumanMessage("x"), AIMessage("b")])) == ["a", "x", "b"]
     asked = HumanMessage([{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "x"}}])
     assert str(Transcript.from_messages([SystemMessage("Be brief."), asked])) == (
@@ -254,7 +254,7 @@ def test_turns_pictures_and_instructions_of_messages() -> None:
     )
 
 
-def test_definitions_hide_what_only_the_schema_calls_secret() -> None:
+def test_definitions_hide_what_only_the_schema_calls_secret():
     schema = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
     message = AIMessage("", tool_calls=[{"id": "1", "name": "showcase__add", "args": {"pin": "1234"}}])
     tools = {"showcase:add": definition("add", schema, read_only_hint=True)}

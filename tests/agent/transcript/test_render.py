@@ -34,7 +34,7 @@ async def whole_run(**options: Any) -> Transcript:
     )
 
 
-async def test_a_run_reads_like_a_protocol() -> None:
+async def test_a_run_reads_like_a_protocol():
     transcript = await whole_run()
     assert str(transcript) == (
         "> Add 3 and 4\n\nI add **them**.\n\n✓ ok showcase:add(a=3, b=4) (approved by you, 120 ms)\n    7\n\n"
@@ -54,7 +54,7 @@ async def test_a_run_reads_like_a_protocol() -> None:
     assert str(told(*said)).endswith("\n\n3,000 tokens in, 30 out")
 
 
-async def test_less_can_be_shown() -> None:
+async def test_less_can_be_shown():
     transcript = await whole_run(show="answer")
     page = html(transcript)
     assert [part in page for part in ("The sum is", "Add 3 and 4")] == [True, True]
@@ -64,7 +64,7 @@ async def test_less_can_be_shown() -> None:
     assert nothing.segment_count == 0
 
 
-async def test_tables_and_pictures_are_rendered() -> None:
+async def test_tables_and_pictures_are_rendered():
     transcript = told(call("1", "cities"), result("1", await called("cities")))
     page = html(transcript)
     assert "→ 2 rows x 2 columns" in page
@@ -87,11 +87,11 @@ async def test_tables_and_pictures_are_rendered() -> None:
     ],
     ids=["table", "lines", "json", "long"],
 )
-def test_the_line_of_a_call_has_its_result_in_short(text: str, line: str) -> None:
+def test_the_line_of_a_call_has_its_result_in_short(text, line):
     assert f"<span>{line}</span>" in html(told(call("1"), result("1", texts(text))))
 
 
-def test_a_running_call_has_a_clock_that_stops_for_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_call_has_a_clock_that_stops_for_questions(monkeypatch):
     transcript = told(call("1"), STARTED)
     transcript.render_segment(0)
     assert transcript.dirty == set()
@@ -129,13 +129,13 @@ RULE = "rule `allow a:*`"
         (decided("1", False, by="default", reason="you cannot be asked here"), "by default: you cannot be asked"),
     ],
 )
-def test_a_call_says_its_state_and_who_decided(event: Any, words: str) -> None:
+def test_a_call_says_its_state_and_who_decided(event, words):
     transcript = told(call("1", arguments={"a": 1}), *([event] if event else []))
     assert words in html(transcript).replace("<code>allow a:*</code>", "`allow a:*`")
     assert words in str(transcript)
 
 
-def test_notes_are_marked_and_backticks_are_code() -> None:
+def test_notes_are_marked_and_backticks_are_code():
     assert "allowed by rule <code>allow a:*</code>" in html(told(call("1"), decided("1", by=RULE)))
     remark = told({"kind": "note", "text": "`%config A.b = 1` chooses <b>"})
     assert "<code>%config A.b = 1</code> chooses &lt;b&gt;" in html(remark)
@@ -148,7 +148,7 @@ def test_notes_are_marked_and_backticks_are_code() -> None:
     assert "[○ read-only]" in str(told(call("1", definition=tool)))
 
 
-def test_arguments_that_changed_or_are_long_are_in_a_table() -> None:
+def test_arguments_that_changed_or_are_long_are_in_a_table():
     transcript = told(call("1", arguments={"a": 1}), decided("1", arguments={"a": 2}))
     assert "✎ changed; was 1" in html(transcript)
     assert "✎ a = 2 (changed; was 1)" in str(transcript)
@@ -157,7 +157,7 @@ def test_arguments_that_changed_or_are_long_are_in_a_table() -> None:
     assert "… 200 characters left out …" in page
 
 
-def test_secrets_in_arguments_never_appear() -> None:
+def test_secrets_in_arguments_never_appear():
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
     arguments = {"api_key": "sk-abc", "login": {"password": "hunter2"}, "pin": "1234", "text": "x" * 200}
     edited = decided("1", arguments={**arguments, "api_key": "sk-new"})
@@ -167,7 +167,7 @@ def test_secrets_in_arguments_never_appear() -> None:
     assert "api_key=***" in str(transcript)
 
 
-def test_thoughts_are_folded_and_pictures_counted() -> None:
+def test_thoughts_are_folded_and_pictures_counted():
     picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
     blocks: Any = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I see"}, picture]
     transcript = told({"kind": "said", "message": AIMessage(blocks, id="1")})
@@ -177,7 +177,7 @@ def test_thoughts_are_folded_and_pictures_counted() -> None:
     assert str(transcript) == "(thinking, 2 characters)\nI see\n[1 image]"
 
 
-def test_text_wraps_and_long_results_are_cut() -> None:
+def test_text_wraps_and_long_results_are_cut():
     code = "```\n" + "x = " + "1 + " * 40 + "1\n```"
     transcript = told({"kind": "said", "message": turn("word " * 60 + "\n\n" + code, id="1")})
     lines = str(transcript).split("\n")
@@ -216,7 +216,7 @@ def hostile() -> Transcript:
     )
 
 
-def test_words_of_others_become_no_markup_and_steer_no_terminal() -> None:
+def test_words_of_others_become_no_markup_and_steer_no_terminal():
     transcript = hostile()
     page = Markup(html(transcript))
     assert page.tags <= TAGS
@@ -250,11 +250,11 @@ NEW = 'target="_blank" rel="noopener noreferrer"'
         ('```"><img src=x>\na\n```', f"{BLOCK}>a\n</code></pre>\n"),
     ],
 )
-def test_markdown_becomes_harmless_html(source: str, shown: str) -> None:
+def test_markdown_becomes_harmless_html(source, shown):
     assert markdown(source) == shown
 
 
-def test_markdown_keeps_linked_pictures_and_tables() -> None:
+def test_markdown_keeps_linked_pictures_and_tables():
     assert markdown("[![map](https://x.org/m.png)](https://x.org)").count("<a ") == 1
     made = markdown("| a | b |\n|---|--:|\n| x | 1 |")
     assert re.match('<div class="mcp-scroll"[^>]*><table>', made)

@@ -44,7 +44,7 @@ def segments(transcript: Transcript, kind: str = "text/html") -> list[str]:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("text", [LONG, ROWS], ids=["text", "table"])
-def test_200_steps_render_fast_and_stay_small(text: str) -> None:
+def test_200_steps_render_fast_and_stay_small(text):
     assert len(text) > 10_000
     seconds = []
     for _ in range(3):  # others may be at work here
@@ -65,7 +65,7 @@ def test_200_steps_render_fast_and_stay_small(text: str) -> None:
     assert bundle["text/html"].count("<details") < 200
 
 
-def test_a_run_of_any_length_stays_small_and_says_so() -> None:
+def test_a_run_of_any_length_stays_small_and_says_so():
     page = told(*steps(1500, ROWS))._repr_mimebundle_()["text/html"]
     assert len(page.encode()) < 500_000
     assert "earlier entries are not shown" in page
@@ -75,7 +75,7 @@ def test_a_run_of_any_length_stays_small_and_says_so() -> None:
     assert len(told(*calls, *results)._repr_mimebundle_()["text/html"].encode()) < 500_000
 
 
-async def test_pictures_of_a_long_run_do_not_make_the_notebook_heavy() -> None:
+async def test_pictures_of_a_long_run_do_not_make_the_notebook_heavy():
     picture = await called("pixel")
     block = picture.raw.content[0]
     assert block.type == "image"
@@ -87,7 +87,7 @@ async def test_pictures_of_a_long_run_do_not_make_the_notebook_heavy() -> None:
     assert len(page) < 2 * (display.media * 4 / 3) + 500_000  # the last segment, and those before it
 
 
-def test_a_new_event_changes_the_last_segment_only() -> None:
+def test_a_new_event_changes_the_last_segment_only():
     transcript = told(*steps(30, "short"))
     rendered(transcript)
     assert transcript.dirty == set()
@@ -105,7 +105,7 @@ def test_a_new_event_changes_the_last_segment_only() -> None:
     assert "late" in rendered(transcript)[0]
 
 
-def test_an_entry_that_did_not_change_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_did_not_change_is_not_drawn_again(monkeypatch):
     drawn: list[Any] = []
     draw = render.draw
 
@@ -122,7 +122,7 @@ def test_an_entry_that_did_not_change_is_not_drawn_again(monkeypatch: pytest.Mon
     assert drawn == [transcript.calls[1]]
 
 
-def test_the_segments_together_are_what_the_whole_shows() -> None:
+def test_the_segments_together_are_what_the_whole_shows():
     transcript = told(*steps(25, "a result"))
     plain, pages = segments(transcript, "text/plain"), segments(transcript)
     assert len(pages) > 2
@@ -134,7 +134,7 @@ def test_the_segments_together_are_what_the_whole_shows() -> None:
     assert told(*steps(50, "x"), show="answer").segment_count == 1, "calls that are not shown make none"
 
 
-def test_22_finished_calls_fold_above_the_answer() -> None:
+def test_22_finished_calls_fold_above_the_answer():
     events = [{"kind": "asked", "text": "go"}, *steps(22, ROWS)]
     transcript = told(*events, {"kind": "said", "message": turn("Done.", id="z")})
     shown = html(transcript)
@@ -151,7 +151,7 @@ def test_22_finished_calls_fold_above_the_answer() -> None:
     assert all("\n" not in line.strip() for line in lines)
 
 
-def test_a_terminal_gets_an_entry_once_when_it_is_over() -> None:
+def test_a_terminal_gets_an_entry_once_when_it_is_over():
     transcript = told({"kind": "asked", "text": "add"}, {"kind": "text", "id": "m", "text": "I a"})
     assert transcript.complete_texts(0) == ["> add"]
     said = {"kind": "said", "message": turn("I add.", "1=add", "2=add", id="m")}

@@ -25,7 +25,6 @@ from tests.support.persons import Approver
 from tests.support.threads_in import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from IPython.core.interactiveshell import InteractiveShell
@@ -66,7 +65,7 @@ class Notebook(Magic):
 
 
 @pytest.fixture
-async def notebook(magic: Magic, shell: InteractiveShell, tmp_path: Path) -> Any:
+async def notebook(magic, shell, tmp_path):
     """A notebook with "math" and "weather" connected."""
     threads.memory_threads.cache_clear()
     made = Notebook(shell, tmp_path)
@@ -95,7 +94,7 @@ show = "answer"
 """
 
 
-async def test_declared_agent_runs_as_declared_unless_the_line_wins(notebook: Notebook) -> None:
+async def test_declared_agent_runs_as_declared_unless_the_line_wins(notebook):
     assert "agents declared: analyst" in str(await notebook("up", DECLARED))
     run = await notebook.agent("analyst", ADD, ADD, "never")
     system, tools = notebook.given()
@@ -123,14 +122,14 @@ async def test_declared_agent_runs_as_declared_unless_the_line_wins(notebook: No
     assert notebook.model.seen == []
 
 
-async def test_without_an_agent_the_settings_hold(notebook: Notebook) -> None:
+async def test_without_an_agent_the_settings_hold(notebook):
     notebook.settings.model = model = ScriptedModel([ADD, ADD])
     notebook.settings.max_turns = 1
     assert (await notebook.agent("")).stopped == "max_turns"
     assert {tool["function"]["name"].partition("__")[0] for tool in model.seen[0].tools} == {"math", "weather"}
 
 
-async def test_prompt_of_a_server_is_the_system_prompt(notebook: Notebook) -> None:
+async def test_prompt_of_a_server_is_the_system_prompt(notebook):
     server = MCPServer("guide", log_level="ERROR")
 
     @server.prompt()
@@ -154,7 +153,7 @@ async def test_prompt_of_a_server_is_the_system_prompt(notebook: Notebook) -> No
     assert "math has no prompt 'explan'. Did you mean 'explain'?" in error
 
 
-async def test_names_that_are_unknown_are_told_with_the_nearest(notebook: Notebook) -> None:
+async def test_names_that_are_unknown_are_told_with_the_nearest(notebook):
     assert await notebook.agent_error(errors.CommandError, "analyst") == (
         "%%mcp_agent: no agent 'analyst'. [agents.NAME] in a declaration makes one; `%mcp up` reads it."
     )
@@ -175,7 +174,7 @@ async def test_names_that_are_unknown_are_told_with_the_nearest(notebook: Notebo
     assert (await notebook.agent("a --servers math")).answer == "done"
 
 
-async def test_declaration_evaluates_no_code(notebook: Notebook) -> None:
+async def test_declaration_evaluates_no_code(notebook):
     code = "{open('witness', 'w')}"
     await notebook("up", f"[agents.a]\nmodel = {code!r}\n[agents.b]\nmodel = '$nothing'\n".replace("\\'", "'"))
     await notebook.agent_error(errors.MCPMagicError, "a")
@@ -184,7 +183,7 @@ async def test_declaration_evaluates_no_code(notebook: Notebook) -> None:
     assert "declared with model = '$nothing'; there is no such variable" in error
 
 
-async def test_up_again_replaces_the_agents_of_its_declaration(notebook: Notebook) -> None:
+async def test_up_again_replaces_the_agents_of_its_declaration(notebook):
     file = notebook.folder / "mcp_magic.toml"
     file.write_text('[agents.one]\nmodel = "$m"\n[agents.two]\nmodel = "$m"\n')
     await notebook("up")
@@ -201,7 +200,7 @@ async def test_up_again_replaces_the_agents_of_its_declaration(notebook: Noteboo
 # Bounds, many tools, large results, skills, maps
 
 
-async def test_bound_on_the_line_ends_the_run_and_the_thread_goes_on(notebook: Notebook) -> None:
+async def test_bound_on_the_line_ends_the_run_and_the_thread_goes_on(notebook):
     call = {"name": "math__add", "args": {"a": 1, "b": 2}, "id": "a"}
     usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     turn = AIMessage("", tool_calls=[call], usage_metadata=usage)
@@ -218,7 +217,7 @@ async def test_bound_on_the_line_ends_the_run_and_the_thread_goes_on(notebook: N
         assert await notebook.agent_error(errors.MCPMagicError, f"--model $m {line}") == says
 
 
-async def test_settings_control_tool_search_and_result_parts(notebook: Notebook) -> None:
+async def test_settings_control_tool_search_and_result_parts(notebook):
     notebook.settings.search_above, notebook.settings.spill = 1, 1
     run = await notebook.agent("--model $m --pin math:add", ADD, [("read_result", {"handle": "result_1"})], "done")
     assert {"search_tools", "math__add"} <= notebook.given()[1]
@@ -226,7 +225,7 @@ async def test_settings_control_tool_search_and_result_parts(notebook: Notebook)
     assert [called.name for called in run.transcript.calls] == ["math:add", "read_result"]
 
 
-async def test_map_gives_the_model_a_tool_over_the_named_tables(notebook: Notebook) -> None:
+async def test_map_gives_the_model_a_tool_over_the_named_tables(notebook):
     call = {"tool": "math__add", "table": "pairs", "arguments": {"a": "{x}", "b": 1}}
     pairs = [{"x": 1}, {"x": 2}]
     run = await notebook.agent("--model $m --map $pairs", [("map", call)], "done", pairs=pairs)
@@ -245,9 +244,7 @@ async def test_map_gives_the_model_a_tool_over_the_named_tables(notebook: Notebo
 PROGRAM = [("run_program", {"code": "from math_server import add\ntotal = await add(a=1, b=2)\ntotal"})]
 
 
-async def test_with_code_the_model_writes_programs_whose_values_stay(
-    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_with_code_the_model_writes_programs_whose_values_stay(notebook, monkeypatch):
     pytest.importorskip("pydantic_monty")
     cells: list[str] = []
     monkeypatch.setattr(notebook.shell, "set_next_input", cells.append)
@@ -267,7 +264,7 @@ async def test_with_code_the_model_writes_programs_whose_values_stay(
     assert notebook.given()[1] == {"run_program"}
 
 
-async def test_settings_bound_a_program(notebook: Notebook) -> None:
+async def test_settings_bound_a_program(notebook):
     pytest.importorskip("pydantic_monty")
     notebook.settings.program_calls, notebook.settings.program_characters = 1, 100
     code = "from math_server import add\nprint('x' * 500)\nawait add(a=1, b=2)\nawait add(a=3, b=4)"
@@ -276,7 +273,7 @@ async def test_settings_bound_a_program(notebook: Notebook) -> None:
     assert "[the first 100 of 500 characters]" in told(run)
 
 
-async def test_kernel_program_asks_and_uses_variables(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kernel_program_asks_and_uses_variables(notebook, monkeypatch):
     approver = Approver(Decision.approve())
     monkeypatch.setattr(host, "approver", approver)
     notebook.shell.user_ns["numbers"] = [1, 2]
@@ -287,7 +284,7 @@ async def test_kernel_program_asks_and_uses_variables(notebook: Notebook, monkey
     assert notebook.shell.user_ns["doubled"] == 3
 
 
-async def test_programs_that_cannot_be_are_told(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_programs_that_cannot_be_are_told(notebook, monkeypatch):
     error = await notebook.error(errors.MCPMagicError, "agent --cell")
     assert "there is no thread; `%%mcp_agent --code` makes one" in error
     assert "no thread 'trip'" in await notebook.error(errors.MCPMagicError, "agent --cell trip")
@@ -301,14 +298,14 @@ async def test_programs_that_cannot_be_are_told(notebook: Notebook, monkeypatch:
 
 
 @pytest.fixture
-async def trip(notebook: Notebook) -> Notebook:
+async def trip(notebook):
     """A notebook with the thread `trip`: two requests, three turns."""
     await notebook.agent("--model $m --thread trip", ADD, "3", request="add 1 and 2")
     await notebook.agent("--model $m --thread trip", "6", request="double it")
     return notebook
 
 
-async def test_threads_are_listed_and_shown(trip: Notebook) -> None:
+async def test_threads_are_listed_and_shown(trip):
     for line in ("agent", "agent --threads"):
         listing = await trip(line)
         assert listing.title == f"Threads in {trip.file}"
@@ -324,7 +321,7 @@ async def test_threads_are_listed_and_shown(trip: Notebook) -> None:
     assert "3 turns, request 2 begins with turn 3; `%mcp agent --fork trip@TURN` copies up to a turn" in str(shown)
 
 
-async def test_thread_is_forked_gone_on_with_and_deleted(trip: Notebook) -> None:
+async def test_thread_is_forked_gone_on_with_and_deleted(trip):
     listing = await trip("agent --fork trip@2 --name other")
     assert [row["thread"] for row in listing] == ["other", "trip"]
     assert listing.note == "'other' has 2 turns of 'trip'; `%%mcp_agent --thread other` goes on with it"
@@ -345,7 +342,7 @@ async def test_thread_is_forked_gone_on_with_and_deleted(trip: Notebook) -> None
     assert "there are no threads yet: `%%mcp_agent` begins one" in str(listing)
 
 
-async def test_wrong_threads_and_turns_are_told(trip: Notebook) -> None:
+async def test_wrong_threads_and_turns_are_told(trip):
     for line, kind, says in (
         ("--show trp", errors.ThreadError, "no thread 'trp'. Did you mean 'trip'? There are:"),
         ("--delete trp", errors.ThreadError, "no thread 'trp'. Did you mean 'trip'?"),
@@ -359,9 +356,7 @@ async def test_wrong_threads_and_turns_are_told(trip: Notebook) -> None:
     assert [row["thread"] for row in await trip("agent")] == ["trip"]
 
 
-async def test_locked_thread_file_fails_magic_but_only_warns_in_run(
-    trip: Notebook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_locked_thread_file_fails_magic_but_only_warns_in_run(trip, monkeypatch):
     monkeypatch.setattr("mcp_magic.agent.sqlite.LOCKED_SECONDS", 0.2)
     with locked(trip.file):
         error = await trip.error(errors.ThreadError, "agent")
@@ -374,7 +369,7 @@ async def test_locked_thread_file_fails_magic_but_only_warns_in_run(
     assert f"{error}. The thread is kept in memory." in told(run)
 
 
-async def test_thread_failure_during_run_is_told(trip: Notebook) -> None:
+async def test_thread_failure_during_run_is_told(trip):
     async def meanwhile(messages: list[Any]) -> str:
         await trip.agent("--model $m --thread trip", "theirs")
         return "mine"
@@ -388,7 +383,7 @@ async def test_thread_failure_during_run_is_told(trip: Notebook) -> None:
 # %mcp tools --bound and --cost
 
 
-async def test_bound_tools_are_those_that_the_model_is_given(notebook: Notebook) -> None:
+async def test_bound_tools_are_those_that_the_model_is_given(notebook):
     listing = await notebook("tools --bound")
     await notebook.agent("--model $m")
     bound_tools = {tool["function"]["name"]: tool for tool in notebook.model.seen[0].tools}
@@ -415,7 +410,7 @@ async def test_bound_tools_are_those_that_the_model_is_given(notebook: Notebook)
     assert "no server is connected" in str(await notebook("tools --bound"))
 
 
-async def test_tools_for_apps_only_are_marked_and_given_to_no_model(notebook: Notebook) -> None:
+async def test_tools_for_apps_only_are_marked_and_given_to_no_model(notebook):
     server = MCPServer("charts", log_level="ERROR")
 
     @server.tool()
@@ -479,7 +474,7 @@ OFFERED = {
 
 
 @pytest.fixture
-async def tab(notebook: Notebook) -> Notebook:
+async def tab(notebook):
     """A notebook in which there is something of everything to complete."""
     await notebook("up", '[agents.analyst]\nmodel = "$m"\n[agents.brief]\nmodel = "$m"\n')
     await notebook.agent("--model $m --thread old")
@@ -489,7 +484,7 @@ async def tab(notebook: Notebook) -> Notebook:
 
 
 @pytest.fixture
-def matching(shell: InteractiveShell, notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def matching(shell, notebook, monkeypatch):
     monkeypatch.setattr(shell.Completer, "use_jedi", False)  # it is slow, and what it offers is not looked at
     before = list(shell.Completer.custom_matchers)
     shell.Completer.custom_matchers.append(completer(shell, notebook.settings))
@@ -498,7 +493,7 @@ def matching(shell: InteractiveShell, notebook: Notebook, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("matching")
-async def test_tab_offers_what_may_stand_there(tab: Notebook) -> None:
+async def test_tab_offers_what_may_stand_there(tab):
     offered = {code: tab.complete(code) for code in OFFERED}
     assert offered.pop("%%mcp_agent --tools wea")[0] == "weather:*"
     assert offered == {code: texts for code, texts in OFFERED.items() if code in offered}
@@ -506,7 +501,7 @@ async def test_tab_offers_what_may_stand_there(tab: Notebook) -> None:
 
 @pytest.mark.usefixtures("matching")
 @pytest.mark.timed
-async def test_tab_does_not_wait_for_a_file_that_is_locked(tab: Notebook) -> None:
+async def test_tab_does_not_wait_for_a_file_that_is_locked(tab):
     assert tab.complete("%mcp agent --show t") == ["trip"]
     with locked(tab.file):
         started = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,9 +22,6 @@ from tests.support.bundled import load
 from tests.support.defined_server import command
 from tests.support.lowlevel import serving_tools
 from tests.support.waiting_server import Waiting, waiting_server
-
-if TYPE_CHECKING:
-    from tests.support.magic import Magic
 
 TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {
@@ -47,7 +44,7 @@ SCHEMA: dict[str, Any] = {
 
 
 @pytest.fixture
-async def sent(magic: Magic) -> Any:
+async def sent(magic):
     """Call a tool that answers its arguments; return them without the one that is filled in."""
     await host.connect(serving_tools(Tool(name="save", input_schema=SCHEMA)), name="db")
 
@@ -59,7 +56,7 @@ async def sent(magic: Magic) -> Any:
     return call
 
 
-async def test_arguments_are_what_a_line_plainly_says(sent: Any) -> None:
+async def test_arguments_are_what_a_line_plainly_says(sent):
     for words, arguments in {
         r"x=C:\Users\me\data.csv": {"x": r"C:\Users\me\data.csv"},
         r'x="C:\my files\data.csv"': {"x": r"C:\my files\data.csv"},
@@ -75,7 +72,7 @@ async def test_arguments_are_what_a_line_plainly_says(sent: Any) -> None:
         assert await sent(words, frame=pd.DataFrame({"a": [1]})) == arguments
 
 
-async def test_line_that_cannot_be_read_says_what_to_type(magic: Magic, sent: Any) -> None:
+async def test_line_that_cannot_be_read_says_what_to_type(magic, sent):
     for words, message, text in (
         ("x=Ada Lovelace", "cannot read 'Lovelace' as an argument; quote it: x='Ada Lovelace'", "Ada Lovelace"),
         ("x = Ada", "cannot read 'x' as an argument; without spaces around the =: x=Ada", "Ada"),
@@ -91,7 +88,7 @@ async def test_line_that_cannot_be_read_says_what_to_type(magic: Magic, sent: An
     )
 
 
-async def test_tool_beside_its_server_is_told_how_it_is_written(magic: Magic) -> None:
+async def test_tool_beside_its_server_is_told_how_it_is_written(magic):
     for subcommand in ("call", "assert", "form"):
         error = await magic.error(ArgumentsError, f"{subcommand} math add a=1 b=2")
         assert error == "a tool is SERVER:TOOL, in one word; did you mean math:add?"
@@ -103,7 +100,7 @@ async def test_tool_beside_its_server_is_told_how_it_is_written(magic: Magic) ->
     assert error == "'math' is a server; its prompts are math:NAME: explain"
 
 
-async def test_text_of_the_cell_is_an_argument(magic: Magic, sent: Any) -> None:
+async def test_text_of_the_cell_is_an_argument(magic, sent):
     query = 'SELECT *\n  FROM "a" -- {x} $x \\d\n'
     assert await sent("sql=@cell limit=3", query) == {"sql": query[:-1], "limit": 3}
     assert await sent("limit=@cell", "3\n") == {"limit": 3}
@@ -127,7 +124,7 @@ async def test_text_of_the_cell_is_an_argument(magic: Magic, sent: Any) -> None:
 # Results
 
 
-async def test_call_returns_a_value_or_a_dataframe(magic: Magic) -> None:
+async def test_call_returns_a_value_or_a_dataframe(magic):
     assert (await magic("call math:add a=1 b=2")).data == 3
     frame = await magic("call math:statistics numbers=1 numbers=3 --df")
     assert frame["mean"][0] == 2
@@ -138,7 +135,7 @@ async def test_call_returns_a_value_or_a_dataframe(magic: Magic) -> None:
     assert "primes" in prompt.messages[0].content
 
 
-async def test_read_that_is_kept_says_so_and_refresh_asks_again(magic: Magic) -> None:
+async def test_read_that_is_kept_says_so_and_refresh_asks_again(magic):
     await magic("connect orchard --name orchard", orchard=load("orchard_server").server)
     prices = await magic("read orchard://prices")
     kept = await magic("read orchard://prices")
@@ -162,7 +159,7 @@ async def test_read_that_is_kept_says_so_and_refresh_asks_again(magic: Magic) ->
     ],
     ids=["call", "read", "prompt", "raw"],
 )
-async def test_requests_take_time_outs(magic: Magic, line: str, what: str) -> None:
+async def test_requests_take_time_outs(magic, line, what):
     await host.connect(waiting_server(Waiting()), name="waiting")
     error = await magic.error(RequestTimeoutError, f"{line} --timeout 0.1")
     assert error.startswith(f"{what}: timed out: no answer within 0.1 s. The call was cancelled.")
@@ -172,7 +169,7 @@ async def test_requests_take_time_outs(magic: Magic, line: str, what: str) -> No
     assert "within 0.1 s" in await magic.error(RequestTimeoutError, line)
 
 
-async def test_last_shows_a_refused_request_whole(magic: Magic) -> None:
+async def test_last_shows_a_refused_request_whole(magic):
     reasons.forget_failure()
     assert "nothing has failed yet" in await magic.error(CommandError, "last")
     data = json.dumps({"message": "Invalid:\n[]", "code": -32602})
@@ -189,7 +186,7 @@ PRICE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required":
 
 
 @pytest.fixture
-async def defined(magic: Magic) -> Any:
+async def defined(magic):
     properties = {
         "v": {},
         "w": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "array", "items": {"type": "string"}}]},
@@ -205,7 +202,7 @@ async def defined(magic: Magic) -> Any:
     host.outputs.strict = False
 
 
-async def test_typed_json_is_a_value_and_the_card_says_so(defined: Magic) -> None:
+async def test_typed_json_is_a_value_and_the_card_says_so(defined):
     for typed, value, reading in (
         ('v={"a": 1}', {"v": {"a": 1}}, 'v was read as JSON, an object; for the text write \'v:="{\\"a\\": 1}"\''),
         ("w=5", {"w": 5}, "w was read as JSON, a number; for the text write 'w:=\"5\"'"),
@@ -221,7 +218,7 @@ async def test_typed_json_is_a_value_and_the_card_says_so(defined: Magic) -> Non
             assert isinstance(next(iter((await defined(f"call s:echo {again}")).data.values())), str)
 
 
-async def test_result_that_does_not_fit_its_schema_is_kept(defined: Magic) -> None:
+async def test_result_that_does_not_fit_its_schema_is_kept(defined):
     assert "does not fit the tool's output schema" in str(await defined("call s:price"))
     defined.settings.strict_output = True
     with pytest.raises(errors.InvalidResponseError) as caught:
@@ -240,7 +237,7 @@ LIST = {"type": "array", "items": {"type": "integer"}}
 STATISTICS = '{"count": 1, "total": 1, "mean": 1, "median": 1, "stdev": null, "minimum": 1, "maximum": 1}'
 
 
-async def test_answer_that_is_as_expected_is_a_list_of_checks(magic: Magic) -> None:
+async def test_answer_that_is_as_expected_is_a_list_of_checks(magic):
     (magic.folder / "list.json").write_text(json.dumps(LIST))
     for line, checks in {
         "math:add a=3 b=4": 1,
@@ -258,7 +255,7 @@ async def test_answer_that_is_as_expected_is_a_list_of_checks(magic: Magic) -> N
         assert all(row["check"].startswith("✓ ") for row in listing)
 
 
-async def test_answer_that_is_not_fails_with_the_difference(magic: Magic) -> None:
+async def test_answer_that_is_not_fails_with_the_difference(magic):
     assert issubclass(CheckFailedError, AssertionError)
     for line, says in {
         "math:add a=3 b=4 --equals 8": "equals: it differs:\n  --- expected\n  +++ got\n  @@ -1 +1 @@\n  -8\n  +7",
@@ -276,7 +273,7 @@ async def test_answer_that_is_not_fails_with_the_difference(magic: Magic) -> Non
     assert len(error.splitlines()) < 25
 
 
-async def test_line_that_cannot_be_checked_is_no_failed_check(magic: Magic) -> None:
+async def test_line_that_cannot_be_checked_is_no_failed_check(magic):
     (magic.folder / "odd.json").write_text("[]")
     for line, kind, says in (
         ("math:add a=1 b=2 --schema none.json", errors.ConfigError, "No such file"),
@@ -287,7 +284,7 @@ async def test_line_that_cannot_be_checked_is_no_failed_check(magic: Magic) -> N
         assert says in await magic.error(kind, f"assert {line}")
 
 
-async def test_check_that_is_written_as_an_argument_is_an_error(magic: Magic) -> None:
+async def test_check_that_is_written_as_an_argument_is_an_error(magic):
     server = MCPServer("kind", log_level="ERROR")
 
     @server.tool()
@@ -318,7 +315,7 @@ async def test_check_that_is_written_as_an_argument_is_an_error(magic: Magic) ->
 # raw
 
 
-async def test_raw_sends_what_is_typed_and_returns_what_came(magic: Magic) -> None:
+async def test_raw_sends_what_is_typed_and_returns_what_came(magic):
     answer = await magic('raw math tools/call {"name": "add", "arguments": {"a": 2, "b": 40}}')
     assert answer["structuredContent"] == {"result": 42}
     assert {tool["name"] for tool in (await magic("raw math tools/list"))["tools"]} >= {"add", "divide"}

@@ -24,8 +24,6 @@ from tests.support.sampling_servers import sampling_server
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.magic import Magic
 
 SMALL = {"command": sys.executable, "args": [str(ROOT / "benchmarks" / "slow_server.py"), "0"]}
@@ -38,7 +36,7 @@ def write_config(magic: Magic, **servers: Any) -> None:
 # Targets
 
 
-async def test_servers_of_a_file_connect_and_failure_shows(magic: Magic) -> None:
+async def test_servers_of_a_file_connect_and_failure_shows(magic):
     broken = {"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]}
     write_config(magic, show=SMALL, broken=broken, off={**SMALL, "disabled": True}, wrong={"type": "stdio"})
     listing = await magic("connect --config mcp.json")
@@ -56,7 +54,7 @@ async def test_servers_of_a_file_connect_and_failure_shows(magic: Magic) -> None
     assert "paging" in [row["server"] for row in await magic("config")]
 
 
-async def test_file_of_the_home_folder_is_typed_with_a_tilde(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_file_of_the_home_folder_is_typed_with_a_tilde(magic, monkeypatch):
     home = magic.folder / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -66,7 +64,7 @@ async def test_file_of_the_home_folder_is_typed_with_a_tilde(magic: Magic, monke
     assert (await magic("call math:add a=1 b=2 --answers ~/answers.json")).data == 3
 
 
-async def test_variables_are_targets_and_options(magic: Magic) -> None:
+async def test_variables_are_targets_and_options(magic):
     connection = await magic("connect mine --trust", mine=load("showcase_server").server)
     assert connection.name == "mine"
     assert connection.spec.trust
@@ -80,7 +78,7 @@ async def test_variables_are_targets_and_options(magic: Magic) -> None:
         assert option.split()[0] in await magic.error(CommandError, f"connect s {option}", s=MCPServer("s"))
 
 
-async def test_headers_take_variables_and_show_masked(magic: Magic) -> None:
+async def test_headers_take_variables_and_show_masked(magic):
     seen: list[dict[bytes, bytes]] = []
     app = MCPServer("show").streamable_http_app()
 
@@ -96,7 +94,7 @@ async def test_headers_take_variables_and_show_masked(magic: Magic) -> None:
         await magic("disconnect show")
 
 
-async def test_open_server_is_named_and_not_opened_again(magic: Magic) -> None:
+async def test_open_server_is_named_and_not_opened_again(magic):
     before = host["math"]
     assert await magic("connect math") is before
     assert "open already since" in str(before._repr_mimebundle_()["text/plain"])
@@ -113,7 +111,7 @@ async def test_open_server_is_named_and_not_opened_again(magic: Magic) -> None:
 
 
 @pytest.fixture
-def gone(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+def gone(magic, monkeypatch):
     """The kernel's folder is deleted."""
     folder = magic.folder / "gone"
     folder.mkdir()
@@ -122,7 +120,7 @@ def gone(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("gone")
-async def test_deleted_folder_is_named_and_open_servers_work(magic: Magic) -> None:
+async def test_deleted_folder_is_named_and_open_servers_work(magic):
     for line in ("connect x.py", "connect -- python x.py", "connect somewhere", "up", "config"):
         assert "the folder of this kernel was deleted; `%cd FOLDER`" in await magic.error(errors.ConfigError, line)
     assert (await magic("call math:add a=1 b=2")).data == 3
@@ -135,7 +133,7 @@ async def test_deleted_folder_is_named_and_open_servers_work(magic: Magic) -> No
     assert not len(host)
 
 
-async def test_trio_is_named_where_a_cell_runs_on_it(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trio_is_named_where_a_cell_runs_on_it(magic, monkeypatch):
     lowlevel = SimpleNamespace(current_task=lambda: "a task of trio")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "trio", SimpleNamespace(lowlevel=lowlevel))
@@ -147,7 +145,7 @@ async def test_trio_is_named_where_a_cell_runs_on_it(magic: Magic, monkeypatch: 
 
 
 @pytest.fixture
-def soon_again() -> Iterator[None]:
+def soon_again():
     plan, before = host.reconnection, dict(vars(host.reconnection))
     plan.first, plan.longest, plan.wait = 0.02, 0.1, 0.1
     yield
@@ -155,7 +153,7 @@ def soon_again() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("soon_again")
-async def test_ping_and_listing_show_health_and_why_one_is_down(magic: Magic) -> None:
+async def test_ping_and_listing_show_health_and_why_one_is_down(magic):
     (row,) = await magic("")
     assert (row["server"], row["state"], row["transport"], row["tools"]) == ("math", "open", "in-process", 8)
     assert row["latency"].endswith(" ms")
@@ -190,7 +188,7 @@ async def test_ping_and_listing_show_health_and_why_one_is_down(magic: Magic) ->
         await host.disconnect("away")
 
 
-async def test_setting_and_option_say_which_sessions_come_back(magic: Magic) -> None:
+async def test_setting_and_option_say_which_sessions_come_back(magic):
     magic.settings.reconnect = "all"
     assert host.reconnection.mode == "all"
     magic.settings.reconnect = "remote"

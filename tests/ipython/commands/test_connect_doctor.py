@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
 
 from mcp.server.mcpserver import MCPServer
 
@@ -15,15 +14,10 @@ from tests.support.doctors import SICK, TOOL
 from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.support.magic import Magic
-
 LIST = json.dumps({"tools/list": {"tools": [TOOL]}, "tools/call": {"content": []}})
 
 
-async def test_doctor_takes_sessions_commands_urls_and_variables(magic: Magic) -> None:
+async def test_doctor_takes_sessions_commands_urls_and_variables(magic):
     report = await magic("doctor math")
     assert report.ok
     assert report["close"].remarks[0].text == "the session is left open"
@@ -47,7 +41,7 @@ async def test_doctor_takes_sessions_commands_urls_and_variables(magic: Magic) -
         assert says in await magic.error(CommandError, line)
 
 
-async def test_doctor_takes_a_server_of_a_config_file(magic: Magic) -> None:
+async def test_doctor_takes_a_server_of_a_config_file(magic):
     servers = {"one": {"command": sys.executable, "args": [str(SICK), LIST]}, "two": {"command": "gone"}}
     file = magic.folder / "mine.json"
     file.write_text(json.dumps({"mcpServers": servers}))
@@ -59,7 +53,7 @@ async def test_doctor_takes_a_server_of_a_config_file(magic: Magic) -> None:
     await magic.error(ConfigError, "doctor one --config missing.json")
 
 
-async def test_doctor_logs_in_only_where_the_line_says_so(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_doctor_logs_in_only_where_the_line_says_so(magic, monkeypatch):
     monkeypatch.setattr(host, "logins", LogIns())
     person = logging_in(host)
     async with protected_server() as protected:
@@ -72,7 +66,7 @@ async def test_doctor_logs_in_only_where_the_line_says_so(magic: Magic, monkeypa
         assert len(person.shown) == 1
 
 
-async def test_lint_gives_the_findings_of_the_doctor(magic: Magic) -> None:
+async def test_lint_gives_the_findings_of_the_doctor(magic):
     findings = await magic("lint math")
     assert findings.of("error") == findings.of("warning") == []
     assert "8 tools" in findings.note + findings.empty

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -19,11 +19,6 @@ from tests.support.asgi import answering, serving
 from tests.support.bundled import command
 from tests.support.certificates import self_signed
 from tests.support.processes import free_port, start_http
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.magic import Magic
 
 PEN = f"""#!{sys.executable}
 import os, runpy, sys
@@ -64,7 +59,7 @@ SUGGESTED = [
 
 
 @pytest.fixture
-def pens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pens(tmp_path, monkeypatch):
     """A folder with the same small server under many names."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("INK_TOKEN", "sesame-123")
@@ -82,7 +77,7 @@ def pens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-async def follow(magic: Magic) -> Any:
+async def follow(magic):
     """Type a line that fails, and then what its error suggests, which must open a session."""
     await host.disconnect("math")
 
@@ -98,24 +93,22 @@ async def follow(magic: Magic) -> Any:
 
 
 @pytest.mark.parametrize(("line", "suggests", "then"), SUGGESTED, ids=[line for line, *_ in SUGGESTED])
-async def test_suggestion_of_an_error_opens_a_session(
-    follow: Any, pens: Path, line: str, suggests: str, then: str
-) -> None:
+async def test_suggestion_of_an_error_opens_a_session(follow, pens, line, suggests, then):
     await follow(line.replace("FOLDER", str(pens)), suggests, then)
 
 
-async def test_program_that_is_not_executable_suggests_chmod(magic: Magic, pens: Path) -> None:
+async def test_program_that_is_not_executable_suggests_chmod(magic, pens):
     (pens / "bin" / "pen").chmod(0o644)
     assert "`chmod +x bin/pen` makes it executable" in await magic.error(MCPMagicError, "connect -- bin/pen")
 
 
 @needs_node
-async def test_path_of_an_installed_server_is_kept(follow: Any) -> None:
+async def test_path_of_an_installed_server_is_kept(follow):
     await follow(f"connect {program(MEMORY)}", COMMAND)
     assert (await host.call("memory:read_graph")).data == {"entities": [], "relations": []}
 
 
-async def test_url_without_its_beginning_is_suggested_whole(follow: Any) -> None:
+async def test_url_without_its_beginning_is_suggested_whole(follow):
     async with serving(MCPServer("web").streamable_http_app()) as url:
         await follow(f"{url}/mcp", r"Did you mean `%mcp (.*?)`")
         await host.close()
@@ -124,7 +117,7 @@ async def test_url_without_its_beginning_is_suggested_whole(follow: Any) -> None
 
 
 @pytest.mark.timed
-async def test_server_file_at_a_url_is_detected_soon_and_reached(magic: Magic) -> None:
+async def test_server_file_at_a_url_is_detected_soon_and_reached(magic):
     port = free_port()
     start = command("weather_server", "--port", str(port))
     error = await magic.error(MCPMagicError, f"connect --name weather -- {shlex.join(start)}")
@@ -137,7 +130,7 @@ async def test_server_file_at_a_url_is_detected_soon_and_reached(magic: Magic) -
         await host.disconnect("weather")
 
 
-async def test_header_and_authority_are_given_as_suggested(follow: Any, magic: Magic, tmp_path: Path) -> None:
+async def test_header_and_authority_are_given_as_suggested(follow, magic, tmp_path):
     app = MCPServer("web").streamable_http_app()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
@@ -153,7 +146,7 @@ async def test_header_and_authority_are_given_as_suggested(follow: Any, magic: M
         await host.disconnect("web")
 
 
-async def test_output_of_unopened_server_is_listed_by_its_name(magic: Magic, pens: Path) -> None:
+async def test_output_of_unopened_server_is_listed_by_its_name(magic, pens):
     line = "connect --name sh -- sh -c 'seq 1 60 >&2; echo Error: no ink >&2; exit 1'"
     assert "more: `%mcp logs sh`, or `.stderr` of this error" in await magic.error(MCPMagicError, line)
     listing = await magic("logs sh")

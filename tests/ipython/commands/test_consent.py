@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
@@ -14,11 +12,8 @@ from mcp_magic.notebook import host
 from tests.support.persons import Approver
 from tests.support.sampling_servers import sampling_server
 
-if TYPE_CHECKING:
-    from tests.support.magic import Magic
 
-
-async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Magic) -> None:
+async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic):
     await magic("allow math:add a=1")
     await magic("deny 'math:*' --reason 'no sums'")
     rules = await magic("approvals")
@@ -32,7 +27,7 @@ async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Magi
     assert "'add' is not a tool; write SERVER:TOOL" in await magic.error(CommandError, "allow add")
 
 
-async def test_unreachable_rule_is_marked_and_first_is_suggested(magic: Magic) -> None:
+async def test_unreachable_rule_is_marked_and_first_is_suggested(magic):
     await magic("allow 'math:*'")
     rules = await magic("deny math:multiply --reason 'no products'")
     assert [row["note"] for row in rules] == [None, "never reached: rule 1 comes before it"]
@@ -49,7 +44,7 @@ async def test_unreachable_rule_is_marked_and_first_is_suggested(magic: Magic) -
     assert "there is no rule 3; there are none" in await magic.error(CommandError, "approvals --remove 3")
 
 
-async def test_pattern_that_fits_no_tool_is_marked(magic: Magic) -> None:
+async def test_pattern_that_fits_no_tool_is_marked(magic):
     for line in ("allow 'maths:*'", "deny math:ad", "ask 'math:[mp]*'", "ask math:sampling"):
         rules = await magic(line)
     assert [row["note"] for row in rules] == [
@@ -62,7 +57,7 @@ async def test_pattern_that_fits_no_tool_is_marked(magic: Magic) -> None:
     assert {row["note"] for row in await magic("approvals")} == {None}
 
 
-async def test_rules_are_saved_without_secrets_and_loaded(magic: Magic) -> None:
+async def test_rules_are_saved_without_secrets_and_loaded(magic):
     await magic("allow math:add")
     await magic("deny math:power api_key=hunter-22")
     saved = await magic("approvals --save rules.toml")
@@ -85,7 +80,7 @@ async def test_rules_are_saved_without_secrets_and_loaded(magic: Magic) -> None:
     assert "nowhere.toml: cannot be read: No such file" in error
 
 
-async def test_audit_lists_decisions_with_the_whole_reason(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_audit_lists_decisions_with_the_whole_reason(magic, monkeypatch):
     assert "nothing was decided yet" in str(await magic("audit"))
     await magic("allow math:add")
     await magic("call math:add a=1 b=2")
@@ -101,7 +96,7 @@ async def test_audit_lists_decisions_with_the_whole_reason(magic: Magic, monkeyp
     assert why in audit._repr_mimebundle_()["text/html"]
 
 
-async def test_rules_for_sampling_are_typed_like_those_for_tools(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rules_for_sampling_are_typed_like_those_for_tools(magic, monkeypatch):
     monkeypatch.setattr(host.sampling, "sampler", ModelSampler(lambda: "offline"))
     await magic("connect server --name writer --sampling auto", server=sampling_server())
     await magic("deny writer:sampling --reason 'not today'")
@@ -112,7 +107,7 @@ async def test_rules_for_sampling_are_typed_like_those_for_tools(magic: Magic, m
 
 
 @pytest.mark.filterwarnings("ignore:The roots capability is deprecated")
-async def test_roots_are_set_shown_and_cleared(magic: Magic) -> None:
+async def test_roots_are_set_shown_and_cleared(magic):
     server = MCPServer("where", log_level="ERROR")
 
     @server.tool()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +15,8 @@ from tests.support.skills_server import SkillServer
 from tests.support.waiting import until
 from tests.support.waiting_server import Waiting, waiting_server
 
-if TYPE_CHECKING:
-    from tests.support.magic import Magic
 
-
-async def test_listings_are_searched_and_name_unusable_items(magic: Magic) -> None:
+async def test_listings_are_searched_and_name_unusable_items(magic):
     assert [row["tool"] for row in await magic("tools --search PRIME")] == ["math:primes"]
     assert "no tools with 'zzz'" in str(await magic("tools math --search zzz"))
     assert [row["prompt"] for row in await magic("prompts math")] == ["math:explain"]
@@ -33,14 +29,14 @@ async def test_listings_are_searched_and_name_unusable_items(magic: Magic) -> No
         assert "unusable" not in str(await magic("tools odd --search good"))
 
 
-async def test_tool_card_has_arguments_hints_and_working_example(magic: Magic) -> None:
+async def test_tool_card_has_arguments_hints_and_working_example(magic):
     card = await magic("tool math:add")
     assert {row["name"] for row in card.arguments} == {"a", "b"}
     assert "read-only" in str(card)
     assert not (await magic(card.example.removeprefix("%mcp "))).is_error
 
 
-async def test_name_of_the_only_server_may_be_left_out(magic: Magic) -> None:
+async def test_name_of_the_only_server_may_be_left_out(magic):
     lines = ("logs", "roots", "docs", "stubs", "snapshot", "diff")
     await magic("snapshot math")
     for line in lines:
@@ -58,14 +54,14 @@ async def test_name_of_the_only_server_may_be_left_out(magic: Magic) -> None:
 
 
 @pytest.fixture
-async def waiting(magic: Magic) -> Waiting:
+async def waiting(magic):
     handlers = Waiting()
     await host.connect(waiting_server(handlers), name="waiting")
     return handlers
 
 
 @pytest.mark.usefixtures("waiting")
-async def test_forms_of_all_kinds_take_the_time_out(magic: Magic) -> None:
+async def test_forms_of_all_kinds_take_the_time_out(magic):
     magic.settings.call_timeout = 0.1
     for line in ("waiting:never", "waiting:never --prompt", "waiting://{name} name=never"):
         for more, said in (("", "within 0.1 s"), (" --timeout 0.2", "within 0.2 s")):
@@ -74,7 +70,7 @@ async def test_forms_of_all_kinds_take_the_time_out(magic: Magic) -> None:
 
 
 @pytest.mark.usefixtures("waiting")
-async def test_explorer_forms_take_the_time_out_of_their_opening(magic: Magic) -> None:
+async def test_explorer_forms_take_the_time_out_of_their_opening(magic):
     with closing(await magic("ui")) as explorer:
         magic.settings.call_timeout = 0.1
         for kind, item in (("tools", "never"), ("prompts", "never"), ("templates", "waiting://{name}")):
@@ -88,7 +84,7 @@ async def test_explorer_forms_take_the_time_out_of_their_opening(magic: Magic) -
                 await explorer.detail.form.run()
 
 
-async def test_listing_takes_a_time_out_and_invalid_ones_are_refused(magic: Magic, waiting: Waiting) -> None:
+async def test_listing_takes_a_time_out_and_invalid_ones_are_refused(magic, waiting):
     waiting.stuck = True
     listing = await magic("prompts --refresh --timeout 0.2")
     assert [row["prompt"] for row in listing] == ["math:explain"]
@@ -103,13 +99,13 @@ async def test_listing_takes_a_time_out_and_invalid_ones_are_refused(magic: Magi
 
 
 @pytest.fixture
-async def published(magic: Magic) -> SkillServer:
+async def published(magic):
     published = SkillServer("refunds", "taxes")
     await host.connect(published.server(), name="acme")
     return published
 
 
-async def test_skills_are_listed_with_problems_and_not_read(magic: Magic, published: SkillServer) -> None:
+async def test_skills_are_listed_with_problems_and_not_read(magic, published):
     published.entries.append({"uri": "skill://acme/<b>odd</b>/SKILL.md"})
     listing = await magic("skills")
     assert [(row["skill"], row["files"], row.get("problem", "")[:15]) for row in listing.rows] == [
@@ -121,7 +117,7 @@ async def test_skills_are_listed_with_problems_and_not_read(magic: Magic, publis
     assert published.reads == []
 
 
-async def test_skill_is_shown_by_its_name_or_uri_or_says_why_not(magic: Magic, published: SkillServer) -> None:
+async def test_skill_is_shown_by_its_name_or_uri_or_says_why_not(magic, published):
     for wanted in ("taxes", "skill://acme/taxes/SKILL.md"):
         shown = await magic(f"skills acme --load {wanted}")
         assert shown.text.endswith("Do it with care.\n")

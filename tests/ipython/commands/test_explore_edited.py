@@ -7,17 +7,13 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, UnknownToolError
 from mcp_magic.notebook import host
 from tests.support import SUPPORT
-
-if TYPE_CHECKING:
-    from mcp_magic.session.connection import Connection
-    from tests.support.magic import Magic
 
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
 TOOL = {"name": "look", "description": "Looks.", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}}
@@ -30,7 +26,7 @@ def plain(value: Any) -> str:
 
 
 @pytest.fixture
-async def edited(magic: Magic) -> Connection:
+async def edited(magic):
     """Return a session to a server whose file is newer."""
     program = magic.folder / "ed.py"
     program.write_text((SUPPORT / "sick_server.py").read_text())
@@ -48,7 +44,7 @@ LINES = (
 
 
 @pytest.mark.usefixtures("edited")
-async def test_lines_about_an_edited_server_say_so(magic: Magic) -> None:
+async def test_lines_about_an_edited_server_say_so(magic):
     report = await magic("doctor ed")
     changed, _, todo = CHANGED.partition("; ")
     assert ("warning", changed, todo) in [tuple(remark) for remark in report["connect"].remarks]
@@ -60,14 +56,14 @@ async def test_lines_about_an_edited_server_say_so(magic: Magic) -> None:
         assert "starts it again" not in plain(await magic(line)), line
 
 
-async def test_lost_edited_server_has_its_advice_once(magic: Magic, edited: Connection) -> None:
+async def test_lost_edited_server_has_its_advice_once(magic, edited):
     Path("ed.py").write_text("no program(")
     await magic.error(MCPMagicError, "reconnect ed")
     assert edited.state == "lost"
     assert plain(await magic("")).count("%mcp reconnect ed") == 1
 
 
-async def test_errors_about_what_an_edit_may_have_added_say_so(magic: Magic, edited: Connection) -> None:
+async def test_errors_about_what_an_edit_may_have_added_say_so(magic, edited):
     unknown = "unknown argument 'new'"
     for line, kind, problem in (
         ("call ed:look new=1", ArgumentsError, unknown),

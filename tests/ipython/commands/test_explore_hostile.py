@@ -16,7 +16,6 @@ from mcp_magic.notebook import host
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.support.magic import Magic
 
 NASTY = "t\x1b]0;owned\x07\x1b[2J\u202egnp.exe"
 SCHEMA = {
@@ -30,7 +29,7 @@ SCHEMA = {
 
 
 @pytest.fixture
-async def nasty(magic: Magic) -> Magic:
+async def nasty(magic):
     async def tools(context: Any, params: Any) -> ListToolsResult:
         look = {"title": NASTY, "description": NASTY, "input_schema": SCHEMA}
         return ListToolsResult(tools=[Tool(name=name, **look) for name in (NASTY, "plain", "line\nend")])
@@ -51,7 +50,7 @@ def hidden(texts: Iterable[str | None]) -> list[str]:
     return [text for text in texts if HIDDEN.search(text or "")]
 
 
-async def test_shown_texts_are_clean(nasty: Magic) -> None:
+async def test_shown_texts_are_clean(nasty):
     for line in (
         *("", "tools nasty", "prompts nasty", "tool nasty:plain", "docs nasty", "stubs nasty", "logs nasty", "trace"),
         *("call nasty:plain plain:=1", "doctor nasty", "metrics", "form nasty:plain", "ui nasty", "approvals"),
@@ -61,7 +60,7 @@ async def test_shown_texts_are_clean(nasty: Magic) -> None:
         assert hidden([str(shown), repr(shown), *texts]) == [], line
 
 
-async def test_raised_errors_are_clean(nasty: Magic) -> None:
+async def test_raised_errors_are_clean(nasty):
     for line in (
         *("call nasty:nothing", "call nasty:plain plain=x", "call nasty:plain plain:=1 no=1"),
         *("call nasty:plain plain:=0", "prompt nasty:nothing", "raw nasty tools/nothing"),
@@ -74,7 +73,7 @@ async def test_raised_errors_are_clean(nasty: Magic) -> None:
         assert "line\nend" not in str(raised.value) + shown
 
 
-async def test_functions_and_files_are_clean(nasty: Magic) -> None:
+async def test_functions_and_files_are_clean(nasty):
     tools = host["nasty"].tools
     texts = [repr(tools), *(repr(tools[name]) for name in tools), *(inspect.getdoc(tools[name]) for name in tools)]
     for command in ("docs", "stubs", "snapshot"):

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mcp_magic.errors import CommandError
 from mcp_magic.notebook import host
 from tests.support.asgi import serving
 from tests.support.scripted_tasks import Scripted, done, state
 
-if TYPE_CHECKING:
-    import pytest
 
-    from tests.support.magic import Magic
-
-
-async def test_job_in_a_terminal_needs_a_server_that_makes_tasks(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_job_in_a_terminal_needs_a_server_that_makes_tasks(magic, monkeypatch):
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(magic.folder))
     assert await magic.error(CommandError, "call math:add a=3 b=4 --background") == (
         "%mcp call: math makes no tasks, and in a terminal nothing runs between the commands; leave out --background"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -17,9 +16,6 @@ from tests.support.asgi import serving
 from tests.support.bundled import load
 from tests.support.persons import Approver
 
-if TYPE_CHECKING:
-    from tests.support.magic import Magic
-
 ROWS = pd.DataFrame({"x": [1, 2, 3], "word": ["a", "b", "c"]}, index=["p", "q", "r"])
 NAMED = ROWS.assign(**{"A word": "z"})
 
@@ -27,7 +23,7 @@ NAMED = ROWS.assign(**{"A word": "z"})
 # Rows and expressions
 
 
-async def test_expression_of_the_row_is_computed_for_each_row(magic: Magic) -> None:
+async def test_expression_of_the_row_is_computed_for_each_row(magic):
     run = await magic("map math:add --rows $rows a={row.x} b={row['x'] * 10 + more}", rows=ROWS, more=1)
     assert isinstance(run, MapRun)
     assert run.df["result"].tolist() == [12, 23, 34]
@@ -38,7 +34,7 @@ async def test_expression_of_the_row_is_computed_for_each_row(magic: Magic) -> N
     assert run.df["result"].tolist() == [3, 7]
 
 
-async def test_expression_that_raises_names_its_row(magic: Magic) -> None:
+async def test_expression_that_raises_names_its_row(magic):
     rows = pd.DataFrame({"x": [1] * 17 + [0, 1]})
     error = await magic.error(ArgumentsError, "map math:add --rows $rows a={1 // row.x} b=1", rows=rows)
     assert error.splitlines() == [
@@ -49,7 +45,7 @@ async def test_expression_that_raises_names_its_row(magic: Magic) -> None:
     assert [run.stats[key] for key in ("rows", "done", "invalid")] == [18, 17, 1]
 
 
-async def test_cell_is_a_pipeline_whose_steps_see_earlier_ones(magic: Magic) -> None:
+async def test_cell_is_a_pipeline_whose_steps_see_earlier_ones(magic):
     cell = "# two steps\nfirst = math:add a={row.x} b=1\nsecond = math:divide a={first.data} b={row.x - 1}\n"
     run = await magic("map --rows $rows --skip-invalid", cell, rows=ROWS)
     assert run.df["first.result"].tolist() == [2, 3, 4]
@@ -65,7 +61,7 @@ async def test_cell_is_a_pipeline_whose_steps_see_earlier_ones(magic: Magic) -> 
         assert says in await magic.error(CommandError, "map --rows $rows", wrong, rows=ROWS)
 
 
-async def test_journal_has_all_steps_and_rate_spans_steps(magic: Magic) -> None:
+async def test_journal_has_all_steps_and_rate_spans_steps(magic):
     cell = "first = math:add a={row.x} b=1\nsecond = math:add a={first.data} b=2\n"
     rows = pd.DataFrame({"x": range(15)})
     run = await magic("map --rows $rows --rate 60/s --journal steps.sqlite", cell, rows=rows)
@@ -75,7 +71,7 @@ async def test_journal_has_all_steps_and_rate_spans_steps(magic: Magic) -> None:
     assert [again.stats[key] for key in ("done", "resumed", "calls")] == [15, 30, 0]
 
 
-async def test_dry_run_shows_problems_and_spares_generators(magic: Magic) -> None:
+async def test_dry_run_shows_problems_and_spares_generators(magic):
     plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run -o out", rows=ROWS)
     assert magic.settings.shell.user_ns["out"] is plan
     assert plan.rows[0] == {"row": "p", "a": 1, "b": -1}
@@ -114,7 +110,7 @@ LINES: dict[str, tuple[type[Exception], str]] = {
 }
 
 
-async def test_line_that_cannot_be_run_says_what_would_be_valid(magic: Magic) -> None:
+async def test_line_that_cannot_be_run_says_what_would_be_valid(magic):
     for line, (kind, text) in LINES.items():
         assert text in await magic.error(kind, line, rows=ROWS)
 
@@ -123,7 +119,7 @@ async def test_line_that_cannot_be_run_says_what_would_be_valid(magic: Magic) ->
 
 
 @pytest.fixture
-async def words(magic: Magic) -> list[str]:
+async def words(magic):
     """Connect a server that repeats texts, and return those that it got."""
     server, called = MCPServer("words"), list[str]()
 
@@ -136,7 +132,7 @@ async def words(magic: Magic) -> list[str]:
     return called
 
 
-async def test_argument_is_written_in_these_ways(magic: Magic, words: list[str]) -> None:
+async def test_argument_is_written_in_these_ways(magic, words):
     for word, texts in {
         "text={row.word}": ["a", "b", "c"],
         "text=$row.word": ["a", "b", "c"],
@@ -164,7 +160,7 @@ BARE = {
 }
 
 
-async def test_column_without_braces_is_an_error(magic: Magic, words: list[str]) -> None:
+async def test_column_without_braces_is_an_error(magic, words):
     for line, (word, column, text) in BARE.items():
         sent = word.partition("=")[2]
         for rows in (NAMED, iter(NAMED.to_dict("records"))):
@@ -184,7 +180,7 @@ async def test_column_without_braces_is_an_error(magic: Magic, words: list[str])
 
 
 @pytest.fixture
-async def closed(magic: Magic) -> tuple[MapRun, list[int]]:
+async def closed(magic):
     """Return a map of which each row failed, and the most calls that ran at a time since then; none fails any more."""
     server, most, active, is_open = MCPServer("w"), [0], [0], [False]
 
@@ -206,7 +202,7 @@ async def closed(magic: Magic) -> tuple[MapRun, list[int]]:
     return run, most
 
 
-async def test_resume_explodes_without_a_call(magic: Magic) -> None:
+async def test_resume_explodes_without_a_call(magic):
     server = MCPServer("days")
 
     @server.tool()
@@ -222,7 +218,7 @@ async def test_resume_explodes_without_a_call(magic: Magic) -> None:
     assert host["days"].calls == calls
 
 
-async def test_limit_holds_for_a_resumed_map(magic: Magic, words: list[str], closed: tuple[MapRun, list[int]]) -> None:
+async def test_limit_holds_for_a_resumed_map(magic, words, closed):
     run, _ = closed
     for done, failed in ((2, 4), (4, 2), (6, 0)):
         await magic("map --resume $out --limit 2", out=run)
@@ -234,7 +230,7 @@ async def test_limit_holds_for_a_resumed_map(magic: Magic, words: list[str], clo
         assert sorted(words) == [*"abcde"[:count]]
 
 
-async def test_rate_and_concurrency_hold_for_a_resumed_map(magic: Magic, closed: tuple[MapRun, list[int]]) -> None:
+async def test_rate_and_concurrency_hold_for_a_resumed_map(magic, closed):
     run, most = closed
     before = run.stats["seconds"]
     await magic("map --resume $out --limit 3 --rate 20/s", out=run)
@@ -246,7 +242,7 @@ async def test_rate_and_concurrency_hold_for_a_resumed_map(magic: Magic, closed:
     assert magic.settings.shell.user_ns["again"] is run
 
 
-async def test_timeout_holds_for_a_resumed_map(magic: Magic) -> None:
+async def test_timeout_holds_for_a_resumed_map(magic):
     server = MCPServer("w")
 
     @server.tool()
@@ -261,7 +257,7 @@ async def test_timeout_holds_for_a_resumed_map(magic: Magic) -> None:
     assert "0.06 s" in first.failed["error"].iloc[0]
 
 
-async def test_resume_refuses_other_options_and_bad_values(magic: Magic, closed: tuple[MapRun, list[int]]) -> None:
+async def test_resume_refuses_other_options_and_bad_values(magic, closed):
     run, _ = closed
     for line, refused in {
         "--resume $out --journal answers.sqlite": "--journal",
@@ -282,7 +278,7 @@ async def test_resume_refuses_other_options_and_bad_values(magic: Magic, closed:
     assert (run.stats["calls"], run.stats["failed"]) == (6, 6)
 
 
-async def test_map_is_recorded_and_replayed(magic: Magic) -> None:
+async def test_map_is_recorded_and_replayed(magic):
     tables = []
     for mode in ("record", "replay"):
         await host.close()
@@ -297,7 +293,7 @@ async def test_map_is_recorded_and_replayed(magic: Magic) -> None:
 # bench
 
 
-async def test_bench_is_asked_about_once_for_all_concurrencies(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bench_is_asked_about_once_for_all_concurrencies(magic, monkeypatch):
     approver = Approver(Decision.approve())
     host.consent.add(Rule("ask", "math:add"))
     monkeypatch.setattr(host, "approver", approver)
@@ -311,7 +307,7 @@ async def test_bench_is_asked_about_once_for_all_concurrencies(magic: Magic, mon
     assert [axes.get_xlabel() for axes in bench.plot().axes] == ["calls in flight"] * 2
 
 
-async def test_bench_raises_why_its_session_ended(magic: Magic) -> None:
+async def test_bench_raises_why_its_session_ended(magic):
     program = magic.folder / "dying.py"
     program.write_text(
         f"import os, sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.support.plain import Plain\n"
@@ -322,7 +318,7 @@ async def test_bench_raises_why_its_session_ended(magic: Magic) -> None:
     assert "exit code 3" in await magic.error(SessionClosedError, "bench d:work --concurrency 4 --seconds 5")
 
 
-async def test_bench_asks_before_it_loads_a_server_elsewhere(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bench_asks_before_it_loads_a_server_elsewhere(magic, monkeypatch):
     app = load("math_server").server.streamable_http_app(transport_security=None)
     async with serving(app) as url:
         await host.connect(f"{url}/mcp", name="away")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from mcp_magic.errors import ConfigError
 
-if TYPE_CHECKING:
-    from tests.support.magic import Magic
 
-
-async def test_page_and_module_are_shown_or_written(magic: Magic) -> None:
+async def test_page_and_module_are_shown_or_written(magic):
     shown = (await magic("docs math"))._repr_mimebundle_()
     assert "### `add`" in shown["text/markdown"]
     assert "text/html" not in shown
@@ -23,7 +19,7 @@ async def test_page_and_module_are_shown_or_written(magic: Magic) -> None:
     assert "math.md cannot be written: No such file" in await magic.error(ConfigError, "docs math -o nowhere/math.md")
 
 
-async def test_snapshot_and_diff_name_the_line_that_goes_with_them(magic: Magic) -> None:
+async def test_snapshot_and_diff_name_the_line_that_goes_with_them(magic):
     assert "`%mcp snapshot math -o math.mcp.json` writes one" in await magic.error(ConfigError, "diff math")
     assert "8 tools, 1 prompt, 1 resource, 1 template; " in str(await magic("snapshot math -o math.mcp.json"))
     assert len(await magic("diff math")) == 0
@@ -35,7 +31,7 @@ async def test_snapshot_and_diff_name_the_line_that_goes_with_them(magic: Magic)
     assert "Without FILE it compares with SERVER.mcp.json, which `%mcp snapshot SERVER` wrote in the working" in text
 
 
-async def test_cassette_may_be_called_stop(magic: Magic) -> None:
+async def test_cassette_may_be_called_stop(magic):
     (row,) = await magic("record ./stop")
     assert row["cassette"] == "stop"
     await magic("record --stop")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -24,14 +24,9 @@ from tests.support.asgi import serving
 from tests.support.bundled import load
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.magic import Magic
-
 
 @pytest.fixture(autouse=True)
-def from_zero() -> Iterator[None]:
+def from_zero():
     host.trace.clear()
     host.metrics.clear()
     yield
@@ -56,7 +51,7 @@ def listed(rows: list[dict[str, Any]]) -> tuple[str, str]:
 # The listing
 
 
-async def test_call_is_two_rows_and_each_opens_to_its_json(magic: Magic) -> None:
+async def test_call_is_two_rows_and_each_opens_to_its_json(magic):
     await magic("call math:add a=3 b=4")
     listing = await magic("trace math --method tools/call")
     request, answer = listing
@@ -76,7 +71,7 @@ async def test_call_is_two_rows_and_each_opens_to_its_json(magic: Magic) -> None
     assert frame["message"][0]["params"]["arguments"] == {"a": 3, "b": 4}
 
 
-async def test_number_shows_a_request_beside_its_answer(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_shows_a_request_beside_its_answer(magic, monkeypatch):
     await magic("call math:add a=3 b=4")
     listing = await magic("trace math --method tools/call")
     request, answer = [row["number"] for row in listing]
@@ -99,7 +94,7 @@ async def test_number_shows_a_request_beside_its_answer(magic: Magic, monkeypatc
     assert "… more: .blocks has it" in str(await magic(f"trace {number}"))
 
 
-async def test_server_method_errors_and_last_choose_the_rows(magic: Magic) -> None:
+async def test_server_method_errors_and_last_choose_the_rows(magic):
     await magic("call math:add a=1 b=2")
     await magic.error(errors.ToolError, "call math:divide a=1 b=0")
     assert len(await magic("trace --method 'tools/*' --last 3")) == 3
@@ -118,7 +113,7 @@ async def test_server_method_errors_and_last_choose_the_rows(magic: Magic) -> No
     assert any(text.endswith((" resource template", " resource templates")) for text in says), "counted in words"
 
 
-async def test_status_of_http_is_listed_also_of_a_server_gone(magic: Magic) -> None:
+async def test_status_of_http_is_listed_also_of_a_server_gone(magic):
     app = load("math_server").server.streamable_http_app(transport_security=None)
     async with serving(app) as url:
         await magic(f"connect {url}/mcp --name away")
@@ -128,7 +123,7 @@ async def test_status_of_http_is_listed_also_of_a_server_gone(magic: Magic) -> N
     assert len(await magic("trace away"))
 
 
-async def test_export_and_replay_have_no_secret(magic: Magic) -> None:
+async def test_export_and_replay_have_no_secret(magic):
     server = MCPServer("vault", log_level="ERROR")
 
     @server.tool()
@@ -154,7 +149,7 @@ async def test_export_and_replay_have_no_secret(magic: Magic) -> None:
     assert (await magic(f"replay {number} password=sesame-99")).text == "floor 3 is open"
 
 
-async def test_server_puts_no_markup_and_no_count_into_the_page(magic: Magic) -> None:
+async def test_server_puts_no_markup_and_no_count_into_the_page(magic):
     server = MCPServer("bad", log_level="ERROR")
 
     @server.tool()
@@ -178,7 +173,7 @@ async def test_server_puts_no_markup_and_no_count_into_the_page(magic: Magic) ->
 
 
 @pytest.mark.parametrize("says", ["x", "<" * 120], ids=["short", "escaped"])
-def test_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> None:
+def test_long_trace_shows_its_newest_messages_and_opens_them(says):
     message = {"result": {"content": [{"type": "text", "text": "y" * 500}] * 20}}
     html, text = listed([{"number": n, "method": "m", "says": says, "message": message} for n in range(1, 301)])
     assert len(html) < 105_000, "the style is a part of it"
@@ -194,7 +189,7 @@ def test_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> None:
     assert text.splitlines()[2].split()[0] == str(301 - shown), "a terminal shows the same"
 
 
-def test_page_has_its_newest_rows_in_view_and_units() -> None:
+def test_page_has_its_newest_rows_in_view_and_units():
     row = {"method": "m", "ms": 12.3, "bytes": 1234, "status": 429, "fault": "the caller", "message": {}}
     html, _ = listed([{"number": n, "says": f"row {n}", **row} for n in range(1, 31)])
     newest = html[html.index("</table>") :]
@@ -206,7 +201,7 @@ def test_page_has_its_newest_rows_in_view_and_units() -> None:
     assert "content:'fault: '" in html
 
 
-def test_summary_wraps_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summary_wraps_and_opens(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     says = " ".join(["word"] * 24)
     rows = [{"number": n, "method": "tools/call", "says": says, "message": {"n": n}} for n in range(1, 4)]
@@ -223,7 +218,7 @@ def test_summary_wraps_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cut" not in text
 
 
-async def test_timeline_is_a_picture(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_timeline_is_a_picture(magic, monkeypatch):
     await magic("read math://constants")
     await magic("call math:add a=3 b=4")
 
@@ -242,7 +237,7 @@ async def test_timeline_is_a_picture(magic: Magic, monkeypatch: pytest.MonkeyPat
     assert "pip install 'mcp-magic[plot]'" in await magic.error(errors.MissingDependencyError, "trace --plot")
 
 
-async def test_settings_bound_the_trace(magic: Magic) -> None:
+async def test_settings_bound_the_trace(magic):
     declaration = magic.folder / "mcp_magic.toml"
 
     async def declare(*settings: str) -> None:
@@ -264,7 +259,7 @@ async def test_settings_bound_the_trace(magic: Magic) -> None:
 # Replay
 
 
-async def test_replay_sends_a_request_again_and_changed(magic: Magic) -> None:
+async def test_replay_sends_a_request_again_and_changed(magic):
     await magic("call math:add a=3 b=4")
     number = number_of(await magic("trace"), "tools/call")
     assert (await magic(f"replay {number}")).data == 7
@@ -278,7 +273,7 @@ async def test_replay_sends_a_request_again_and_changed(magic: Magic) -> None:
     assert (await magic(f"replay {number} uri=math://table/3"))["contents"][0]["uri"] == "math://table/3"
 
 
-async def test_request_that_cannot_be_replayed_says_why(magic: Magic) -> None:
+async def test_request_that_cannot_be_replayed_says_why(magic):
     await host.reconnect("math")
     number = number_of(await magic("trace"), "server/discover")
     assert "belongs to the session" in await magic.error(errors.CommandError, f"replay {number}")
@@ -371,20 +366,20 @@ server.run()
 
 
 @pytest.fixture
-async def failing(magic: Magic) -> None:
+async def failing(magic):
     """Connect to a server whose calls fail with a chained exception on its stderr."""
     (magic.folder / "failing.py").write_text(FAILING_SERVER)
     await magic(f"connect --name failing -- {sys.executable} failing.py")
 
 
 @pytest.fixture
-async def bad(magic: Magic) -> None:
+async def bad(magic):
     (magic.folder / "bad.py").write_text(BAD_SERVER)
     await magic(f"connect --name bad -- {sys.executable} bad.py")
 
 
 @pytest.mark.usefixtures("failing")
-async def test_traceback_is_one_row_also_around_a_message(magic: Magic) -> None:
+async def test_traceback_is_one_row_also_around_a_message(magic):
     for _ in range(3):
         await magic.error(errors.ToolError, "call failing:tool_1")
     rows = [row for row in await magic("trace failing") if row["way"] == "stderr"]
@@ -404,7 +399,7 @@ async def test_traceback_is_one_row_also_around_a_message(magic: Magic) -> None:
 
 
 @pytest.mark.usefixtures("failing")
-async def test_cut_message_says_how_much_it_had(magic: Magic) -> None:
+async def test_cut_message_says_how_much_it_had(magic):
     listing = await magic("trace failing --method tools/list")
     number = listing[-1]["number"]
     assert listing[-1]["says"] == "100 tools"
@@ -435,9 +430,7 @@ async def test_cut_message_says_how_much_it_had(magic: Magic) -> None:
     ],
     ids=["time-out", "death", "cancelled", "closed"],
 )
-async def test_errors_list_calls_without_an_answer(
-    magic: Magic, end: str, error: type[BaseException], why: str, whose: str
-) -> None:
+async def test_errors_list_calls_without_an_answer(magic, end, error, why, whose):
     call = asyncio.create_task(magic(f"call bad:{'hang' if end in ('cancel', 'disconnect') else end}"))
     await until(lambda: any(entry.method == "tools/call" for entry in host.trace.entries("bad")))
     if end == "cancel":
@@ -453,14 +446,14 @@ async def test_errors_list_calls_without_an_answer(
     assert f"(fault: {whose})" in str(await magic(f"trace {row['number']}"))
 
 
-async def test_errors_list_an_opening_without_answer(magic: Magic) -> None:
+async def test_errors_list_an_opening_without_answer(magic):
     line = f"connect --name gone -- {sys.executable} -c 'import sys; sys.stdin.readline()'"
     await magic.error(errors.ConnectError, line)
     assert {row["fault"] for row in await magic("trace gone --errors")} == {"the server"}
 
 
 @pytest.mark.usefixtures("bad")
-async def test_stderr_stands_after_its_request_and_is_masked(magic: Magic) -> None:
+async def test_stderr_stands_after_its_request_and_is_masked(magic):
     for _ in range(2):
         await magic("call bad:note")
     for _ in range(20):
@@ -490,7 +483,7 @@ async def test_stderr_stands_after_its_request_and_is_masked(magic: Magic) -> No
 # Logs
 
 
-async def test_logs_mask_values_of_the_environment(magic: Magic) -> None:
+async def test_logs_mask_values_of_the_environment(magic):
     program = magic.folder / "loud.py"
     program.write_text(BAD_SERVER.replace('"password=hunter2"', "f\"using {os.environ['API_TOKEN']}\""))
     await host.connect([sys.executable, str(program)], name="loud", env={"API_TOKEN": "sesame-123"})
@@ -519,7 +512,7 @@ done
 """
 
 
-async def test_record_of_a_server_is_one_row_with_its_level(magic: Magic) -> None:
+async def test_record_of_a_server_is_one_row_with_its_level(magic):
     host.failed["shop"] = STDERR_OF_A_SERVER
     listing = await magic("logs shop")
     records = [(row["level"], row["text"].splitlines()[0], row["text"].splitlines()[-1]) for row in listing]
@@ -534,7 +527,7 @@ async def test_record_of_a_server_is_one_row_with_its_level(magic: Magic) -> Non
     assert len(await magic("logs shop --last 2")) == 2
 
 
-async def test_logs_have_their_newest_rows_in_view_and_wrap(magic: Magic, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_logs_have_their_newest_rows_in_view_and_wrap(magic, monkeypatch):
     host.failed["shop"] = "\n".join(f"INFO: {n} {'x' * 200}" for n in range(1, 301))
     listing = await magic("logs shop")
     assert "flex-direction:column-reverse" in html_of(listing)
@@ -554,7 +547,7 @@ async def test_logs_have_their_newest_rows_in_view_and_wrap(magic: Magic, monkey
 # Metrics
 
 
-async def test_metrics_count_calls_by_server_and_tool(magic: Magic) -> None:
+async def test_metrics_count_calls_by_server_and_tool(magic):
     assert "no tool was called yet" in str(await magic("metrics"))
     assert len(await magic("metrics math")) == 0
     await magic.error(errors.UnknownServerError, "metrics maths")
@@ -574,7 +567,7 @@ async def test_metrics_count_calls_by_server_and_tool(magic: Magic) -> None:
     assert len(await magic("metrics --clear")) == 0
 
 
-async def test_metrics_say_where_spans_go(magic: Magic) -> None:
+async def test_metrics_say_where_spans_go(magic):
     exporter = InMemorySpanExporter()
     magic.settings.telemetry = exporter
     await magic("call math:add a=1 b=2")

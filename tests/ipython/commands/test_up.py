@@ -19,7 +19,7 @@ def declare(magic: Magic, text: str) -> None:
     trust(load_declaration(path))
 
 
-async def test_settings_of_consent_reach_the_host(magic: Magic) -> None:
+async def test_settings_of_consent_reach_the_host(magic):
     declare(magic, '[settings]\napproval = "readonly"\napproval_timeout = 7.0\naudit_file = "audit.jsonl"\n')
     await magic("up")
     assert (host.consent.policy, host.consent.timeout) == ("readonly", 7.0)
@@ -32,7 +32,7 @@ async def test_settings_of_consent_reach_the_host(magic: Magic) -> None:
     assert (host.consent.policy, host.consent.timeout, host.consent.audit.file) == ("ask", 300.0, None)
 
 
-async def test_rules_replace_those_of_the_same_declaration(magic: Magic) -> None:
+async def test_rules_replace_those_of_the_same_declaration(magic):
     await magic("deny math:power")
     declare(magic, '[[consent]]\nallow = "math:*"\n[[consent]]\ndeny = "fs:*"\n')
     await magic("up")
@@ -41,7 +41,7 @@ async def test_rules_replace_those_of_the_same_declaration(magic: Magic) -> None
     assert [(rule.action, rule.tool) for rule in host.consent.rules] == [("deny", "math:power"), ("ask", "math:*")]
 
 
-async def test_declared_rules_that_do_nothing_are_named(magic: Magic) -> None:
+async def test_declared_rules_that_do_nothing_are_named(magic):
     declared = (
         '[[consent]]\nallow = "math:*"\n[[consent]]\ndeny = "math:add"\n[[consent]]\nask = "mathe:*"\n'
         '[[consent]]\ndeny = "away:*"\n[servers.away]\ncommand = "x"\ndisabled = true\n'
@@ -55,7 +55,7 @@ async def test_declared_rules_that_do_nothing_are_named(magic: Magic) -> None:
     assert "never reached" not in (await magic("up --dry-run", declared)).note
 
 
-async def test_problem_is_shown_whole_in_a_terminal(magic: Magic) -> None:
+async def test_problem_is_shown_whole_in_a_terminal(magic):
     servers = {"mcpServers": {"a": {"command": "no-such-program-" + "x" * 60}}}
     (magic.folder / "mcp.json").write_text(json.dumps(servers))
     declared = '[servers.b]\nurl = "http://127.0.0.1:9/${NO_SUCH_VARIABLE_OF_MINE}"\n'
