@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,13 +13,14 @@ import pytest
 from tests.support.frontends import Frontend
 from tests.support.kernel_servers import MATH
 from tests.support.kernels import Kernel, environment
+from tests.support.processes import PYTHON
 
 if TYPE_CHECKING:
     from tests.support.kernels import Cell
 
 pytestmark = pytest.mark.kernel
 
-SERVER = f"[servers.theirs]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(MATH))}]\n"
+SERVER = f"[servers.theirs]\ncommand = {json.dumps(PYTHON)}\nargs = [{json.dumps(str(MATH))}]\n"
 MINE = SERVER.replace("theirs", "mine")
 ALL = '[[consent]]\nallow = "*"\n'
 SECRET = "wJalrXUtnFEMI-sesame"
@@ -211,7 +211,7 @@ def test_project_server_with_a_personal_name_requires_trust(kernel, clone, home)
     assert "github would be the server of" in (dry := plain(kernel, "%mcp up --dry-run"))
     assert ".claude.json" in dry
     file.unlink()
-    (clone / ".mcp.json").write_text(servers(github={"command": sys.executable, "args": [str(MATH)]}))
+    (clone / ".mcp.json").write_text(servers(github={"command": PYTHON, "args": [str(MATH)]}))
     cell = refused(kernel, "%mcp connect github")
     assert "github would be the server of" in cell.evalue
     assert ".claude.json" in cell.evalue
@@ -285,7 +285,7 @@ def test_no_config_file_of_the_working_folder_is_read(tmp_path):
         (folder / name).write_text(json.dumps({"MCPMagics": SETTINGS}))
     (folder / ".env").write_text("".join(f"MCP_MAGIC_{key.upper()}={value}\n" for key, value in SETTINGS.items()))
     mine = {key: value for key, value in os.environ.items() if not key.startswith(("MCP_MAGIC", "IPYTHON", "JUPYTER"))}
-    command = [sys.executable, "-c", PROGRAM, json.dumps(list(SETTINGS)), str(home / "out.json")]
+    command = [PYTHON, "-c", PROGRAM, json.dumps(list(SETTINGS)), str(home / "out.json")]
     done = subprocess.run(command, cwd=folder, env={**mine, "HOME": str(home)}, capture_output=True, text=True)
     assert (home / "out.json").exists(), done.stderr[-2000:]
     untouched = {"approval": "ask", "threads": "", "audit_file": ""}

@@ -107,5 +107,5 @@ def test_forked_script_is_like_one_that_python_runs(tmp_path):
         waiting.stdin.flush()
         assert waiting.stderr.readline() == "line\n"
         waiting.send_signal(number)
+        assert waiting.wait(60) == -number
         waiting.communicate()
-        assert waiting.returncode == -number

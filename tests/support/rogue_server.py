@@ -25,8 +25,8 @@ LONG = 20 * 2**20
 
 
 def command(version: str, log: Path) -> list[str]:
-    """Return how the server is started."""
-    return [sys.executable, __file__, version, str(log)]
+    """Return how the server is started; tests stop it and kill it, so no launcher stands for it."""
+    return [os.environ.get("TEST_PYTHON", sys.executable), __file__, version, str(log)]
 
 
 def write(data: bytes) -> None:

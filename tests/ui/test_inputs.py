@@ -92,7 +92,6 @@ def click(form: Form, button: str, *path: str | int) -> None:
         ({}, ipywidgets.Textarea),
         ({"not": {}}, ipywidgets.Textarea),
     ],
-    ids=str,
 )
 def test_each_type_has_its_widget(made, schema, kind):
     assert type(field(made({"a": schema}), "a")) is kind
