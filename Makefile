@@ -2,11 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Test files that run side by side; half of their time is waiting for kernels, servers and pages.
+# Test files that run side by side: some of their time is waiting for kernels, servers and pages.
 WORKERS ?= 6
 # The tests start hundreds of programs: each would compile its modules again where the shell forbids to keep what it made.
 export PYTHONDONTWRITEBYTECODE :=
-# What the tests do without; importing these two takes each worker as long as a kernel.
+# What the tests do without; importing these two takes as long as a kernel.
 LEAN := -p no:nbval -p no:langsmith_plugin
 TESTS := $(LEAN) -p tests.support.workers --workers $(WORKERS) --fork-scripts --doctest-modules --ignore-glob='tests/*_server.py' \
   mcp_magic tests
