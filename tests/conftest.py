@@ -48,7 +48,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     """Name a case without an id by the first words of its value, where pytest would take all of it or a number."""
     if val is None or (isinstance(val, str | int | float) and len(ascii(val)) <= MAX_ID):
         return None
-    text = val if isinstance(val, str) else getattr(val, "__name__", None) or repr(val)
+    text = val if isinstance(val, str) else getattr(val, "__name__", None) or re.sub(r" at 0x\w+", "", repr(val))
     words = " ".join(re.findall(r"[^\W_]+", text, re.ASCII))[:MAX_ID].strip()
     return words or ("signs" if text.strip("[](){}") else "empty")
 

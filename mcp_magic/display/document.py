@@ -136,9 +136,12 @@ def _in_lines(name: str) -> str:
     )
 
 
-_LABELS = ".mcp-rows td::before{font-size:85%;font-weight:600;margin-right:.4em}" + "".join(
-    f".mcp-rows td:nth-child({n})::before{{content:var(--mcp-{n})}}" for n in range(2, _LABELLED + 1)
-)
+def _labels(name: str) -> str:
+    """Return the rules of the names before cells, of one class alone: another is narrow at another width."""
+    return f".{name} td::before{{font-size:85%;font-weight:600;margin-right:.4em}}" + "".join(
+        f".{name} td:nth-child({n})::before{{content:var(--mcp-{n})}}" for n in range(2, _LABELLED + 1)
+    )
+
 
 _MESSAGES = (
     f"{_SCOPE} .mcp-lines details:not([open])>summary{{line-height:1.25;max-height:2.5em}}"
@@ -166,7 +169,7 @@ _SHEET = [
         f"@media(max-width:900px){{{_SCOPE} td:not(.mcp-number){{min-width:6em}}"
         f"{_SCOPE} td+td:last-child:not(.mcp-number,:empty){{min-width:14em}}}}",
     ),
-    *(_narrowing(name, most, _LABELS) for name, (_, most) in _NARROW.items()),
+    *(_narrowing(name, most, _labels(name)) for name, (_, most) in _NARROW.items()),
     _narrowing("mcp-lines", 760, _MESSAGES),
     (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none!important}}}}"),
 ]
