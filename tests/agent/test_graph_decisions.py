@@ -20,7 +20,10 @@ from tests.support.agents import BUY, PRICE, THREAD, Agent, Shop, answers, ask, 
 from tests.support.lowlevel import serving_tools
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp_magic._host import Host
+    from mcp_magic.consent.consent import PlannedRequest
 
 
 async def test_defaults_are_filled_in_before_approval(host):
@@ -42,6 +45,13 @@ async def test_a_denied_call_returns_the_reason_and_is_not_sent(host, shop):
     assert message.text == "shop:buy was not called; denied by the user: too dear. Do not try the same again."
     assert message.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
     assert shop.called == []
+
+
+async def test_edited_arguments_are_sent_and_told_to_the_model(host, shop):
+    ask(host, Decision.approve({"item": "apple", "count": 2}))
+    told = "[the user changed the arguments to item=apple, count=2]\nbought 2 apple"
+    assert (await play(host, BUY, "ok")).answers == [("success", told)]
+    assert shop.called == [("buy", {"item": "apple", "count": 2})]
 
 
 async def test_calls_of_a_turn_are_asked_about_at_once_and_once(host):
@@ -84,6 +94,27 @@ async def test_an_approval_for_a_run_holds_for_that_run_only(host):
     await agent.run("once more")
     assert len(requests) == 2
     assert host.consent.rules == []
+
+
+async def test_an_approved_plan_ends_with_its_turn(host, shop):
+    alone: list[Request] = []
+
+    class Person:
+        async def __call__(self, request: Request) -> Decision:
+            alone.append(request)
+            return Decision.approve()
+
+        async def plan(self, calls: Sequence[PlannedRequest]) -> dict[int, Decision]:
+            assert [planned.decision is None for planned in calls] == [True, True, True, False]
+            return {0: Decision.approve(), 1: Decision.deny("too dear"), 2: Decision.approve({"item": "fig"})}
+
+    host.consent.policy, host.consent.approver = "plan", Person()
+    host.consent.add(Rule("deny", "shop:buy", {"item": "kiwi"}))
+    await play(host, [("shop:buy", {"item": item}) for item in ("pear", "apple", "plum", "kiwi")], BUY, "ok")
+    assert [request.arguments["item"] for request in alone] == ["pear"], "the same call in the next turn"
+    assert sorted(arguments["item"] for _, arguments in shop.called) == ["fig", "pear", "pear"]
+    records = [f"{record.decision}:{record.by.partition(' ')[0]}" for record in host.consent.audit.records]
+    assert records == ["approve:person", "deny:person", "edit:person", "deny:rule", "approve:person"]
 
 
 async def test_cancelling_one_question_ends_the_others(host):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mcp_magic.agent.transcript import Transcript
+    from mcp_magic.inflight import Report
 
 GO_ON = "`--thread t` goes on from there"
 UNANSWERED = "the user interrupted the run before this call had an answer"
@@ -172,6 +173,29 @@ async def test_an_interrupted_thread_stays_usable(host, during):
     assert unanswered(await agent.messages()) == []
     assert [m.type for m in await agent.messages()] == ["human", "ai", "tool"][: 3 if during == "a question" else 1]
     assert (await agent.run("and now?")).answer == "going on"
+
+
+async def test_stop_ends_a_thought_and_the_thread_goes_on(host):
+    titles: list[str] = []
+
+    def stop(report: Report) -> None:
+        titles.append(f"{report.title} [{report.button}]")
+        report.cancel()
+
+    async def think(_: Any) -> Any:
+        host.reports.reporter = stop
+        await asyncio.Event().wait()
+
+    host.reports.reporter = lambda _: None
+    agent = Agent(host, PRICE, think, "going on")
+    run = await agent.run()
+    assert titles == ["model thinking [Stop]"]
+    assert (run.stopped, run.answer, len(run.calls)) == ("stopped", "", 1)
+    assert f"stopped by you; {GO_ON}" in str(run.transcript)
+    assert [m.type for m in await agent.messages()] == ["human", "ai", "tool"]
+    host.reports.reporter = None
+    assert (await agent.run("go on")).answer == "going on"
+    assert unanswered(await agent.messages()) == []
 
 
 async def test_calls_left_by_a_dead_kernel_are_answered(host):

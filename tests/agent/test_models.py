@@ -18,6 +18,7 @@ from mcp_types import CallToolResult, TextContent, Tool
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.models import make_model, model_error, model_name, without_secrets
 from mcp_magic.agent.run import usage_of
+from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError
 from tests.support.agents import THREAD, answers, asked
 from tests.support.asgi import answer, answering, serving
@@ -338,6 +339,19 @@ async def test_a_call_whose_arguments_are_not_whole_is_not_made(host, shop, open
     assert status == "error"
     assert text.startswith("the arguments are not a JSON object") or turn.calls[0][1] == ""
     assert state["messages"][-1].text == "I could not."
+
+
+async def test_errors_and_denials_reach_the_provider_as_answers(host, openai):
+    host.consent.add(Rule("deny", "shop:price"))
+    calls = [("shop__fail", {"reason": "no stock"}), ("shop__nothing", {}), ("shop__buy", {"item": 3})]
+    denied, bought = ("shop__price", {"item": "pear"}), ("shop__buy", {"item": "pear"})
+    fake, model = await openai(Turn(calls=[*calls, denied]), Turn(calls=[bought]), Turn("Sorry."))
+    said = answers(await build_graph(model, host).ainvoke(asked()))
+    assert [status for status, _ in said] == ["error"] * 4 + ["success"]
+    assert "denied by" in said[3][1]
+    told = fake.requests[1]["messages"][3:]
+    assert [(message["role"], message["content"]) for message in told] == [("tool", text) for _, text in said[:4]]
+    assert fake.refused == []
 
 
 async def test_an_odd_tool_does_not_take_the_others_with_it(host, openai):

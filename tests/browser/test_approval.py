@@ -55,6 +55,18 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab):
     expect(shown.locator("button")).to_have_count(0)
 
 
+@pytest.mark.firefox
+def test_enter_in_the_reason_denies_and_the_caller_is_told_it(lab):
+    cell = start(lab, CALL)
+    reason = asked(cell).locator("input[placeholder^='why not']")
+    reason.fill("not today")
+    reason.press("Enter")
+    expect(finished(cell)).to_contain_text("⊘ denied show:one_text(text=hi) by you, because: not today")
+    [error] = errors(lab, cell)
+    assert error.startswith("DeniedError: show:one_text")
+    assert "not today" in error
+
+
 def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab):
     with window_of(lab, 800):
         cell = start(lab, CALL.replace('"hi"', '"/home/ann/" + "long_folder/" * 20'))

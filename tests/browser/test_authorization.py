@@ -56,3 +56,4 @@ def test_an_address_is_pasted_where_the_browser_is_elsewhere(lab, protected):
     address.fill(back)
     press(output(cell), "Use this address")
     expect(finished(cell)).to_contain_text("✓ came back: log-in to notes")
+    assert back.partition("code=")[2][:20] not in str(saved(lab))

@@ -33,6 +33,7 @@ def fill_order(form: Locator) -> None:
     field(form, "priority").select_option("high")
 
 
+@pytest.mark.firefox
 def test_a_nested_form_is_filled_by_its_labels_and_run(lab):
     form = run(lab, "form = %mcp form show:nested\nform")
     press(form, "Run")  # everything that must be there is missed
@@ -74,6 +75,7 @@ def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab):
     expect(form.get_by_text("done in")).to_be_visible()
 
 
+@pytest.mark.firefox
 def test_json_and_fields_stay_in_step(lab):
     form = run(lab, "form = %mcp form show:defaults\nform")
     field(form, "text").fill("typed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.kernel_servers import NOTES as SERVER
-from tests.support.pages import asked, expect, finished, output, press, readable, run, running, start
+from tests.support.pages import asked, button, expect, finished, output, press, readable, run, running, start
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +59,7 @@ def test_a_watch_that_is_let_go_on_frees_the_kernel(lab):
     watched = finished(cell)
     run(lab, "await host['notes'].call('write', line='later');")
     expect(watched).to_contain_text("+ later")
+    expect(button(watched, "Go on in the background")).to_have_count(0)
     run(lab, "%mcp watch --stop;")
     expect(watched).to_contain_text("stopped by %mcp watch --stop")
 

@@ -75,6 +75,18 @@ def test_interrupt_ends_the_wait(person):
     assert "'London 1'" in person.frontend.finish(again).lines
 
 
+def test_a_call_is_denied_if_nobody_answers_in_time(person):
+    person.frontend.kernel.ok("%config MCPMagics.approval_timeout = 0.3")
+    cell = person.frontend.start(CALL)
+    person.sees(cell)
+    person.frontend.finish(cell)
+    said = "weather:forecast was not called; denied by time-out: you did not answer within 0.3 s."
+    assert cell.evalue.startswith(said)
+    assert person.frontend.line("called") == "[]"
+    if person.clicks:
+        assert cell.lines[0].startswith("… not answered weather:forecast(location=London)")
+
+
 def test_a_magic_waits_as_well_and_stops_on_interrupt(person):
     line, frontend = "%mcp call weather:forecast location=Oslo", person.frontend
     frontend.kernel.ok("%mcp ask weather:*")

@@ -48,7 +48,16 @@ def test_cancel_below_a_bar_ends_the_call_and_keeps_the_session(frontend, tmp_pa
     until((tmp_path / "cancelled").exists, what="the server knows")
     [line] = cell.lines
     assert line.startswith("✗ reports:hold: cancelled · 1 of 4 (25 %)")
+    assert "<progress" not in str(cell.displays)
     assert frontend.line("r = %mcp call reports:level\nr.text") == "'None'"
+
+
+def test_cancel_of_what_only_waits_leaves_nothing(frontend, tmp_path):
+    cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path}")
+    frontend.press(frontend.has("Cancel", cell)[0])
+    frontend.finish(cell)
+    assert (cell.ename, cell.evalue) == ("CallCancelledError", "reports:hold: cancelled.")
+    assert list(cell.displays.values()) == [{}]
 
 
 def test_interrupt_leaves_a_line_too(frontend, tmp_path):
@@ -67,6 +76,7 @@ def test_nested_call_has_a_bar_but_no_button(frontend, tmp_path):
     let_go(frontend, cell, tmp_path)
     assert not any(VIEW in bundle for bundle in cell.displays.values())
     assert cell.lines[0].startswith("✓ reports:hold: 1 of 4")
+    assert "<progress" not in str(cell.displays)
 
 
 def test_quick_call_shows_nothing_and_imports_no_widgets(start):

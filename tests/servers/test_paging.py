@@ -3,6 +3,7 @@ from mcp import Client, MCPError
 
 from tests.support import bundled
 from tests.support.asgi import serving
+from tests.support.processes import stdio_session
 
 
 def server(**pages):
@@ -28,10 +29,10 @@ async def cursors_and_names(client, pages=10):
 ALL = [f"tool_{number:03}" for number in range(25)]
 
 
-async def test_lists_come_in_pages_whose_last_has_no_cursor():
+async def test_lists_come_in_pages_that_end_without_cursor_or_empty(tmp_path):
     async with serving(server().streamable_http_app()) as url, Client(f"{url}/mcp") as client:
         assert await cursors_and_names(client) == (["10", "20", None], ALL)
-    async with Client(server(last="")) as client:
+    async with stdio_session(bundled.command("paging_server", "--empty-cursor"), tmp_path / "stderr") as client:
         assert await cursors_and_names(client) == (["10", "20", ""], ALL)
         assert (await client.call_tool("tool_017", {})).structured_content == {"number": 17}
 

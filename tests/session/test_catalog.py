@@ -15,7 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.session.catalog import MAX_PAGES, all_pages
 from tests.support.asgi import Forgetful, serving
-from tests.support.bundled import load
+from tests.support.bundled import command, load
 from tests.support.changing_server import Changing
 
 KINDS = ("tools", "resources", "templates", "prompts")
@@ -105,12 +105,12 @@ async def test_listings_are_fetched_once(host):
         await host.disconnect("math")
 
 
-@pytest.mark.parametrize("era", ["2026-07-28", "handshake"])
-async def test_a_tool_added_at_run_time_appears_after_notice(host, era):
+@pytest.mark.parametrize("way", ["2026-07-28", "handshake", "stdio"])
+async def test_a_tool_added_at_run_time_appears_after_notice(host, way):
     app = load("showcase_server").server.streamable_http_app()
-    async with serving(Forgetful(app) if era == "handshake" else app) as url:
-        connection = await host.connect(f"{url}/mcp", name="show")
-        assert (connection.protocol_version == "2026-07-28") == (era == "2026-07-28")
+    async with serving(Forgetful(app) if way == "handshake" else app) as url:
+        connection = await host.connect(command("showcase_server") if way == "stdio" else f"{url}/mcp", name="show")
+        assert (connection.protocol_version == "2026-07-28") == (way != "handshake")
         for kind, tool in (("tools", "add_tool"), ("resources", "add_resource")):
             before, number = len(connection.catalog.cached(kind)), 0
             async with asyncio.timeout(60):

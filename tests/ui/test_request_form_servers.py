@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from mcp_magic.results.content import read_line
 from mcp_magic.schema import parse_arguments
 from mcp_magic.schema.example import example_value
 from mcp_magic.ui.request_form import RequestForm
-from tests.environments import everything_command, needs_node, time_command
+from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.support import bundled
 from tests.support.schema_instances import instances
 from tests.support.strategies import QUICK
@@ -105,6 +106,21 @@ async def test_every_tool_of_the_showcase_has_a_form(showcase):
 async def test_every_tool_of_server_everything_has_a_form(host):
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
     assert {"echo", "get-annotated-message"} < await check_all(connection)
+
+
+@needs_node
+async def test_server_filesystem_has_forms_and_one_writes_a_file(host, tmp_path):
+    connection = await host.connect(filesystem_command(tmp_path), name="fs")
+    assert {"edit_file", "read_multiple_files", "directory_tree"} < await check_all(connection)
+    with closing(RequestForm(connection, await connection.find_tool("write_file"))) as form:
+        form.set_arguments({"path": str(tmp_path / "a.txt"), "content": "two\nlines"})
+        await form.run()
+    assert (tmp_path / "a.txt").read_text() == "two\nlines"
+
+
+async def test_every_tool_of_the_git_server_has_a_form(host, tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert {"git_log", "git_diff", "git_add"} < await check_all(await host.connect(git_command(tmp_path), name="git"))
 
 
 async def test_the_time_server_answers_a_form(host):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
+from mcp_magic.agent.transcript.render import STYLE
 from mcp_magic.display.markdown import markdown
 from mcp_magic.inflight import Report
 from tests.support.markup import EVIL, Markup
@@ -133,6 +134,14 @@ def test_a_call_says_its_state_and_who_decided(event, words):
     transcript = told(call("1", arguments={"a": 1}), *([event] if event else []))
     assert words in html(transcript).replace("<code>allow a:*</code>", "`allow a:*`")
     assert words in str(transcript)
+
+
+def test_a_denied_card_is_not_red():
+    page = html(told(call("1"), decided("1", False), call("2"), result("2", texts(is_error=True))))
+    cards = re.findall(r'class="mcp-call mcp-call-(\w+)" style="([^"]*)"', page)
+    assert [(state, "#d32f2f" in style) for state, style in cards] == [("denied", False), ("error", True)]
+    assert ".mcp-call-error{border-left-color:var(--jp-error" in STYLE
+    assert "denied" not in STYLE
 
 
 def test_notes_are_marked_and_backticks_are_code():
