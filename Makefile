@@ -65,7 +65,7 @@ test:
 	@sh tests/system.sh || true
 	@status=0; $(MAKE) --no-print-directory tested || status=$$?; $(BIN)/python -m tests.skipped; exit $$status
 
-# The notebooks run live and from cassettes beside the tests; tests of time come last, when nothing runs beside them.
+# The notebooks run live and from cassettes beside the tests; tests that are marked `timed` come last.
 tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
 	$(BIN)/python -m tests.environments

@@ -9,6 +9,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
@@ -177,7 +178,7 @@ CHILD_SECONDS = 0.5  # seconds that the server's child processes have to end aft
 
 GARBAGE_LINES = 5
 
-LOOK_SECONDS = 0.05  # interval in seconds at which the doctor checks whether a process has read its input
+LOOK_SECONDS = 0.25  # interval in seconds at which the doctor checks whether a process has read its input
 
 
 @dataclass
@@ -263,13 +264,19 @@ class ServerProcess:
         return reply
 
     async def ask_patiently(self, message: dict[str, Any], seconds: float, silence: float) -> Reply:
-        """Write a request as `ask` does, but wait at most `silence` seconds after the process has read it."""
+        """Write a request as `ask` does, but wait at most `silence` seconds after the process has read it.
+
+        As long as the process computes it is not silent: on a busy machine a server needs seconds to load its modules.
+        """
         asking = asyncio.ensure_future(self.ask(message, seconds))
         stdin = self._process.stdin if self._process is not None else None
+        since, work = time.monotonic(), -1
         try:
-            while not asking.done() and not is_read(stdin):
+            while not asking.done() and time.monotonic() - since < silence:
                 await asyncio.wait({asking}, timeout=LOOK_SECONDS)
-            await asyncio.wait({asking}, timeout=silence)
+                done = cpu_ticks(self.pid)
+                if done != work or not is_read(stdin):
+                    since, work = time.monotonic(), done
             return asking.result() if asking.done() else Reply(seconds=silence, failure=f"no answer in {silence:g} s")
         finally:
             asking.cancel()
@@ -440,6 +447,16 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     finally:
         again.kill()  # already ended, unless this was interrupted
     return reply
+
+
+def cpu_ticks(group: int) -> int:
+    """Return the CPU time, in clock ticks, of the running processes of a group; 0 where there is no `/proc`."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = file.read_text("utf-8", "replace").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12]) if int(fields[2]) == group else 0
+    return ticks
 
 
 def judge_garbage(text: str, step: Step) -> None:

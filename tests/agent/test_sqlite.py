@@ -23,6 +23,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import delete_thread, list_threads, open_threads, thread_names
 from mcp_magic.errors import ThreadError
 from tests.support.agents import BUY
+from tests.support.damage import circle_pages
 from tests.support.threads_in import SAID, kept, locked, run
 
 if TYPE_CHECKING:
@@ -307,16 +308,7 @@ async def test_a_file_with_more_than_plain_tables_is_refused(kind, file):
 async def test_pages_in_a_circle_are_no_endless_table(file):
     rows = [("t" * 100, f"{number:04}", "", b"", b"") for number in range(2000)]
     execute(file, f"PRAGMA page_size = 512; {TABLE}", INSERT, rows)
-    with closing(sqlite3.connect(file)) as connection:
-        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'checkpoints'")
-    data = bytearray(file.read_bytes())
-    start = (root - 1) * 512
-    assert data[start] == 5  # an inner page: all that is under it becomes the page itself
-    for number in range(int.from_bytes(data[start + 3 : start + 5])):
-        cell = start + int.from_bytes(data[start + 12 + 2 * number : start + 14 + 2 * number])
-        data[cell : cell + 4] = root.to_bytes(4)
-    data[start + 8 : start + 12] = root.to_bytes(4)
-    file.write_bytes(data)
+    circle_pages(file, "checkpoints")
     async with asyncio.timeout(60):
         with pytest.raises(ThreadError, match="it is damaged"):
             await listed(file)

@@ -99,3 +99,26 @@ async def test_an_interrupted_examination_leaves_nothing_running(host):
     examining.cancel()
     with pytest.raises(asyncio.CancelledError):
         await examining  # the fixture checks that no process and no task is left
+
+
+BUSY = """import json, sys, time
+ANSWER = {{"protocolVersion": "2025-06-18", "capabilities": {{}}, "serverInfo": {{"name": "b", "version": "1"}}}}
+for line in sys.stdin:
+    request = json.loads(line)
+    since = time.process_time()
+    discovers = request["method"] == "server/discover"
+    while discovers and {busy} and time.process_time() - since < 1:
+        pass
+    answer = {{"error": {{"code": -32601, "message": "no"}}}} if discovers else {{"result": ANSWER}}
+    if "id" in request and (not discovers or {busy}):
+        print(json.dumps({{"jsonrpc": "2.0", "id": request["id"]}} | answer), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
+@pytest.mark.parametrize("busy", [pytest.param(True, id="computes"), pytest.param(False, id="waits")])
+async def test_a_server_that_computes_is_not_called_silent(host, monkeypatch, busy):
+    monkeypatch.setattr("mcp_magic.doctor.stdio.SILENT_SECONDS", 0.6)
+    monkeypatch.setattr("mcp_magic.doctor.stdio.LOOK_SECONDS", 0.2)
+    report = await examine(host, script(BUSY.format(busy=busy)))
+    assert ("it does not answer server/discover" in told(report, "connect")) is not busy, str(report)

@@ -18,6 +18,7 @@ from mcp_types import ToolAnnotations
 
 from mcp_magic import ConfigError, Host
 from mcp_magic.map.journal import Journal
+from tests.support.damage import circle_pages
 from tests.support.mapped import offer
 from tests.support.processes import PYTHON
 
@@ -242,16 +243,7 @@ async def test_pages_in_a_circle_are_refused(doubling, tmp_path):
     file = tmp_path / "journal.sqlite"
     change(file, f"PRAGMA page_size = 512; {MARKS}{TOOLS}")
     change(file, f"{ENDLESS} INSERT INTO tools SELECT x, hex(zeroblob(100)), '', ? FROM n LIMIT 2000", "")
-    with closing(sqlite3.connect(file)) as connection:
-        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'tools'")
-    data = bytearray(file.read_bytes())
-    start = (root - 1) * 512
-    assert data[start] == 5  # an inner page: all that is under it becomes the page itself
-    for number in range(int.from_bytes(data[start + 3 : start + 5])):
-        cell = start + int.from_bytes(data[start + 12 + 2 * number : start + 14 + 2 * number])
-        data[cell : cell + 4] = root.to_bytes(4)
-    data[start + 8 : start + 12] = root.to_bytes(4)
-    file.write_bytes(data)
+    circle_pages(file, "tools")
     async with asyncio.timeout(30):
         with pytest.raises(ConfigError, match="it is damaged; choose another file"):
             await doubling.map("s:double", [{"n": 1}], journal=file)

@@ -113,8 +113,18 @@ class Reporting:
         return types.EmptyResult()
 
 
+async def _refuse_discovery(context: Any, call_next: Any) -> Any:
+    if context.method == "server/discover":
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
+    return await call_next(context)
+
+
 class HandshakeServer(Server[Any]):
     """A server from before 2026-07-28."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.middleware.append(_refuse_discovery)
 
     async def run(
         self, read_stream: Any, write_stream: Any, initialization_options: Any, raise_exceptions: bool = False
@@ -123,17 +133,11 @@ class HandshakeServer(Server[Any]):
             await serve_loop(self, read_stream, write_stream, lifespan_state=state, init_options=initialization_options)
 
 
-async def _refuse_discovery(context: Any, call_next: Any) -> Any:
-    if context.method == "server/discover":
-        raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
-    return await call_next(context)
-
-
 def reporting_server(*, handshake: bool = False, refusing: bool = False) -> Server[Any]:
     handlers = Reporting(refusing=refusing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
-        server = (HandshakeServer if handshake else Server)(
+        return (HandshakeServer if handshake else Server)(
             "reports",
             on_list_tools=handlers.tools,
             on_call_tool=handlers.call,
@@ -143,9 +147,6 @@ def reporting_server(*, handshake: bool = False, refusing: bool = False) -> Serv
             on_get_prompt=handlers.prompt,
             on_set_logging_level=handlers.set_level,
         )
-    if handshake:
-        server.middleware.append(_refuse_discovery)
-    return server
 
 
 if __name__ == "__main__":

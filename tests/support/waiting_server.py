@@ -34,7 +34,7 @@ from mcp_types import (
     Tool,
 )
 
-from tests.support.reporting_server import HandshakeServer, _refuse_discovery
+from tests.support.reporting_server import HandshakeServer
 
 NAMES = ("steady", "never", "asks")
 REPORTS = 7
@@ -102,7 +102,7 @@ class Waiting:
 
 def waiting_server(handlers: Waiting, *, handshake: bool = False) -> Server[Any]:
     """Return the server."""
-    server = (HandshakeServer if handshake else Server)(
+    return (HandshakeServer if handshake else Server)(
         "waiting",
         on_list_tools=handlers.tools,
         on_call_tool=handlers.call,
@@ -113,9 +113,6 @@ def waiting_server(handlers: Waiting, *, handshake: bool = False) -> Server[Any]
         on_get_prompt=handlers.prompt,
         on_completion=handlers.complete,
     )
-    if handshake:
-        server.middleware.append(_refuse_discovery)
-    return server
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """Runs the tests in forked workers after one collection: `pytest -p tests.support.workers --workers 6`.
 
 pytest-xdist lets each worker import and collect everything again, which costs as much as all tests of a package. Here
-the tests are collected once, and each worker is a fork that asks for one file after another. Scripts that the tests
-start are forked too (`forking.py`). Tests that are marked
-`timed` come last, with one worker a core, so that nothing else runs beside them.
+the tests are collected once, and each worker is a fork that asks for one file after another. With `--fork-scripts` the
+scripts that the tests start are forked too (`forking.py`). Tests that are marked `timed` come last, two at a time.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ class Workers:
         selector.register(worker.channel, selectors.EVENT_READ, worker)
 
     def has_failed(self, session: pytest.Session, worker: Worker, selector: selectors.BaseSelector) -> bool:
-        """Take leave of a worker; if it ended before its time, its test has failed, and its other tests are left."""
+        """Wait for the end of a worker. If it ended early, its test has failed, and others run its remaining ones."""
         selector.unregister(worker.channel)
         worker.channel.close()
         _, status = os.waitpid(worker.pid, 0)
@@ -179,8 +178,12 @@ class Workers:
             return False
         code = os.waitstatus_to_exitcode(status)
         reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        item = session.items[worker.tests.pop(0)] if worker.tests else session.items[-1]
-        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", f"the worker ended: {reason}", "call")
+        nodeid: str = "the end of a worker"
+        location: tuple[str, int | None, str] = (__file__, 0, "worker")
+        if worker.tests:
+            item = session.items[worker.tests.pop(0)]
+            nodeid, location = item.nodeid, item.location
+        report = pytest.TestReport(nodeid, location, {}, "failed", f"the worker ended: {reason}", "call")
         self.config.hook.pytest_runtest_logreport(report=report)
         return True
 
@@ -219,7 +222,7 @@ class Workers:
             os._exit(status)
 
     def work(self, session: pytest.Session) -> None:
-        """Run groups in a worker, which takes one before the last test of the former: what both share is not ended."""
+        """Run groups in a worker, which takes a group before the last test of another, so that shared fixtures stay."""
         plugins = self.config.pluginmanager
         capture_apart(plugins.getplugin("capturemanager"))
         plugins.unregister(plugins.getplugin("terminalreporter"))
