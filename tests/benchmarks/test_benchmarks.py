@@ -1,4 +1,4 @@
-"""How the benchmarks measure, and two limits that no busy machine moves; `make bench QUICK=1` runs them all."""
+"""How the benchmarks measure, and a limit that no busy machine moves; `make bench QUICK=1` runs them all."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ def test_a_goal_may_be_a_limit():
 
 def test_a_figure_without_a_counterpart_leaves_its_columns_empty():
     assert table([at_most("x", 201, 200, "kB")]).splitlines()[1] == (
-        "x        201 kB                   at most 200 kB  NOT MET"
+        "x        201 kB                    at most 200 kB  NOT MET"
     )
