@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main, table
-from benchmarks.timing import COLLECT_EVERY, Pairs, Result, async_pairs, at_most, compared, pairs
+from benchmarks.timing import COLLECT_EVERY, Pairs, Result, async_pairs, at_most, compared, not_measured, pairs
 from tests.environments import ROOT
 
 SLOW = Result("call, stdio", 3.0, 1.0, 3.0, "at most 1.10", "ms", False)
@@ -85,6 +85,29 @@ def test_a_goal_that_is_missed_is_said_and_fails_a_strict_run(monkeypatch, capsy
     assert main(["calls"]) == 0
     assert main(["calls", "--strict"]) == 1
     assert "NOT MET" in capsys.readouterr().out
+
+
+def test_what_cannot_be_measured_is_said_and_fails_a_strict_run(monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.calls.run", lambda *, quick: [not_measured("click", "no browser")])
+
+    assert main(["calls"]) == 0
+    assert main(["calls", "--strict"]) == 1
+    printed = capsys.readouterr().out
+    assert "not measured: no browser" in printed
+    assert "0 of 0 goals met, 1 not measured" in printed
+
+
+def test_an_error_leaves_what_was_measured_before(monkeypatch, capsys, tmp_path):
+    def fails(*, quick):
+        raise RuntimeError("no kernel")
+
+    monkeypatch.setattr("benchmarks.calls.run", lambda *, quick: [SLOW])
+    monkeypatch.setattr("benchmarks.cells.run", fails)
+
+    with pytest.raises(RuntimeError, match="no kernel"):
+        main(["calls", "cells", "--json", str(tmp_path / "report.json")])
+    assert SLOW.name in capsys.readouterr().out
+    assert len(json.loads((tmp_path / "report.json").read_text())["results"]) == 1
 
 
 def test_a_ratio_is_the_median_of_the_ratios_of_pairs():
