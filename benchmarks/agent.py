@@ -24,10 +24,7 @@ __all__ = ["run"]
 TURNS = 20
 """Turns of a sample, each with one call."""
 
-RUNS = {0: (15, 1.3), 10: (9, 1.3), 1000: (5, 0.25)}
-"""Tools that the model is given, without a number those of the calculator -> pairs of samples, goal."""
-
-GOAL_TOOL, GOAL_DISK, GOAL_LIVE = 1.3, 1.0, 1.8
+GOAL_TURN, GOAL_MANY, GOAL_TOOL, GOAL_DISK, GOAL_LIVE = 1.3, 0.25, 1.3, 1.0, 1.8
 GOAL_TOKEN_MS = 100
 
 BEFORE = 200
@@ -40,7 +37,12 @@ def run(*, quick: bool = False) -> list[Result]:
 
 
 async def _measured(quick: bool) -> list[Result]:
-    results = [await _with_tools(tools, 1 if quick else count, goal) for tools, (count, goal) in RUNS.items()]
+    results = [
+        await _with_tools(3, 1 if quick else 15, GOAL_TURN),
+        await _with_tools(10, 1 if quick else 9, GOAL_TURN),
+        await _with_tools(1000, 1 if quick else 5, GOAL_MANY),
+        await _with_tools(1000, 1 if quick else 5, searched=True),
+    ]
     async with _host() as host:
         results += await _others(host, 1 if quick else 5)
     return results
@@ -54,25 +56,29 @@ def _host() -> NotebookHost:
     return host
 
 
-async def _with_tools(tools: int, count: int, goal: float) -> Result:
-    """Measure a turn with so many tools bound."""
+async def _with_tools(number: int, count: int, goal: float | None = None, *, searched: bool = False) -> Result:
+    """Measure a turn with so many tools, all of which the reference gives to its model, and ours unless `searched`."""
+    options: dict[str, Any] = {} if searched else {"search_above": None}
     async with _host() as host:
-        await host.connect_spec(servers.in_process(tools), "math")
+        await host.connect_spec(servers.in_process(number), "math")
+        tools = host.langchain_tools()
+        assert len(tools) == number, len(tools)
         taken = await async_pairs(
-            lambda: _graph(host).ainvoke(_request()),
-            lambda: _create_agent(host).ainvoke(_request(), _LIMIT),
+            lambda: _graph(host, **options).ainvoke(_request()),
+            lambda: _create_agent(tools).ainvoke(_request(), _LIMIT),
             count,
             warm_up=2,
         )
-    name = f"agent turn, {tools:,} tools" if tools else "agent turn"
+    name = f"agent turn, {number:,} tools{', searched' if searched else ''}"
     return compared(name, _per_turn(taken), goal=goal, note="against create_agent")
 
 
 async def _others(host: NotebookHost, count: int) -> list[Result]:
     connection = await host.connect_spec(servers.in_process(), "math")
+    tools = host.langchain_tools()
     tool = await async_pairs(_langchain_tool(connection), _bare_tool(connection), 60 * count)
-    disk = await _on_disk(host, count)
-    live = await async_pairs(lambda: _shown_live(host), lambda: _streamed(host), 3 * count)
+    disk = await _on_disk(host, tools, count)
+    live = await async_pairs(lambda: _shown_live(host), lambda: _streamed(tools), 3 * count)
     tokens = [await _first_token(host) for _ in range(count)]
     token, slowest = statistics.median(tokens), max(tokens)
     return [
@@ -115,10 +121,10 @@ def _graph(host: NotebookHost, model: Any = None, **options: Any) -> Any:
     return build_graph(model or _script(), host, **options)
 
 
-def _create_agent(host: NotebookHost, model: Any = None, **options: Any) -> Any:
+def _create_agent(tools: list[Any], model: Any = None, **options: Any) -> Any:
     from langchain.agents import create_agent
 
-    return create_agent(model or _script(), host.langchain_tools(), **options)
+    return create_agent(model or _script(), tools, **options)
 
 
 def _langchain_tool(connection: Connection) -> Callable[[], Awaitable[Any]]:
@@ -144,7 +150,7 @@ def _invoked(tool: Any) -> Callable[[], Awaitable[Any]]:
     return lambda: tool.ainvoke(request)
 
 
-async def _on_disk(host: NotebookHost, count: int) -> Pairs:
+async def _on_disk(host: NotebookHost, tools: list[Any], count: int) -> Pairs:
     """Return the seconds of turns after many others, with a thread on disk: of ours, and of LangGraph's own saver."""
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -156,7 +162,7 @@ async def _on_disk(host: NotebookHost, count: int) -> Pairs:
             async with open_threads(Path(folder) / f"{number}.sqlite", fall_back=False) as saver:
                 taken.ours += await _turns(lambda model, saver=saver: _graph(host, model, checkpointer=saver))
             async with AsyncSqliteSaver.from_conn_string(str(Path(folder) / f"bare{number}.sqlite")) as saver:
-                taken.theirs += await _turns(lambda model, saver=saver: _create_agent(host, model, checkpointer=saver))
+                taken.theirs += await _turns(lambda model, saver=saver: _create_agent(tools, model, checkpointer=saver))
     return taken
 
 
@@ -194,10 +200,10 @@ async def _shown_live(host: NotebookHost, model: Any = None) -> _Screen:
     return screen
 
 
-async def _streamed(host: NotebookHost) -> None:
+async def _streamed(tools: list[Any]) -> None:
     from langgraph.checkpoint.memory import InMemorySaver
 
-    graph = _create_agent(host, checkpointer=InMemorySaver())
+    graph = _create_agent(tools, checkpointer=InMemorySaver())
     config = {**_LIMIT, "configurable": {"thread_id": "streamed"}}
     async for _ in graph.astream(_request(), config, stream_mode=["messages", "updates"]):
         pass

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
 
-__all__ = ["calculator"]
+__all__ = ["OWN_TOOLS", "calculator"]
+
+OWN_TOOLS = 3
+"""Tools that it has."""
 
 
 def calculator() -> MCPServer:

@@ -13,7 +13,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import servers
@@ -55,9 +54,10 @@ def _environment() -> str:
 
 def _process(side: str) -> tuple[float, list[float]]:
     """Run a fresh process; return the seconds of its connect and of its calls."""
-    root = Path(__file__).resolve().parent.parent
+    from tests.environments import ROOT
+
     command = [sys.executable, "-m", "benchmarks.first_call", side]
-    done = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer["connect"], answer["calls"]
 
@@ -75,11 +75,9 @@ async def ours() -> dict[str, Any]:
 
 async def bare() -> dict[str, Any]:
     """Connect and call as the SDK's documentation does."""
-    from mcp import Client, StdioServerParameters
-
-    spec = servers.stdio()
+    opened = servers.bare(servers.stdio())
     started = time.perf_counter()
-    async with Client(StdioServerParameters(command=spec.command, args=list(spec.args))) as client:
+    async with opened as client:
         connect = time.perf_counter() - started
         return {"connect": connect, "calls": await _calls(lambda: client.call_tool(servers.TOOL, servers.ADD))}
 

@@ -69,7 +69,13 @@ def run(*, quick: bool = False) -> list[Result]:
             run_all.ours.append(_seconds(shown, LOAD, CONNECT))
     return [
         compared("connect after idle seconds", connects, goal=GOAL_CONNECT, unit="s", note="bare client, mcp imported"),
-        compared("%%mcp_agent after it", agents, goal=GOAL_AGENT, unit="s", note="against a first create_agent"),
+        compared(
+            "%%mcp_agent after it",
+            agents,
+            goal=GOAL_AGENT,
+            unit="s",
+            note="against a first create_agent, with its imports",
+        ),
         compared(
             "load and connect, Run All", run_all, goal=GOAL_RUN_ALL, unit="s", note="against import and bare client"
         ),

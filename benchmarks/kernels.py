@@ -7,16 +7,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.timing import not_measured
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from benchmarks.timing import Result
     from tests.support.frontends import Frontend
     from tests.support.lab import Lab
 
-__all__ = ["IMPORTABLE", "bare_widgets", "frontend", "lab", "shower", "widget_types"]
+__all__ = ["bare_widgets", "frontend", "importable", "in_the_browser", "lab", "shower", "widget_types"]
 
-IMPORTABLE = f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parent.parent)!r})\n"
-"""Code after which a kernel can import this package."""
+
+def importable() -> str:
+    """Return code after which a kernel can import this package."""
+    from tests.environments import ROOT  # which imports pytest; the kernels that import this module shall not
+
+    return f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
 
 
 @contextmanager
@@ -51,6 +58,14 @@ def shower(shown: Frontend, cell: str) -> Callable[[], None]:
     return show
 
 
+def in_the_browser(name: str, measure: Callable[[], list[Result]]) -> list[Result]:
+    """Return what is measured in headless Chromium, or that this is missing."""
+    from tests.support.lab import missing
+
+    reason = missing()
+    return [not_measured(name, reason)] if reason else measure()
+
+
 @contextmanager
 def lab(*cells: str) -> Iterator[Lab]:
     """Open a notebook in a JupyterLab in headless Chromium and run its cells."""
@@ -60,7 +75,7 @@ def lab(*cells: str) -> Iterator[Lab]:
     with tempfile.TemporaryDirectory() as folder:
         notebooks, home = Path(folder) / "notebooks", Path(folder) / "home"
         notebooks.mkdir()
-        write_notebook(notebooks / "measured.ipynb", cells)
+        write_notebook(notebooks / "measured.ipynb", cells, may_fail=False)
         with (
             JupyterLab(notebooks, home) as server,
             chromium() as browser,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from benchmarks import servers
-from benchmarks.timing import Pairs, Result, at_most, compared
+from benchmarks.timing import Pairs, Result, at_most, compared, not_measured
 from mcp_magic._host import Host
 from mcp_magic.config.specs import StdioSpec
 
@@ -36,6 +36,8 @@ RATE = 100
 
 GOAL_STDIO, GOAL_HTTP, GOAL_SESSIONS, GOAL_WORKERS, GOAL_JOURNAL, GOAL_LIMIT = 1.25, 1.25, 1.3, 1.5, 1.4, 1.25
 GOAL_MB, GOAL_REFUSED = 15.0, 5.0
+
+REPEATS = 3
 
 FIXED = (4, 16, 64)
 """The numbers of calls in flight among which the best is looked for; 256 was slower everywhere."""
@@ -72,18 +74,18 @@ async def _gathered(client: Client, tool: str, count: int, most: int) -> None:
     assert answers == [{"result": 2 * n} for n in range(count)]
 
 
-async def _compared(host: Host, client: Client, tool: str, count: int, repeats: int) -> tuple[Pairs, int]:
+async def _compared(host: Host, client: Client, tool: str, count: int) -> tuple[Pairs, int]:
     """Time maps and hand-written gathers in turns; the gather with the number in flight that is best on a tenth."""
     best = {most: await _seconds(_gathered(client, tool, count // 10, most)) for most in FIXED}
     most = min(best, key=best.__getitem__)
-    taken = await _in_turns(lambda: _mapped(host, tool, count), lambda: _gathered(client, tool, count, most), repeats)
+    taken = await _in_turns(lambda: _mapped(host, tool, count), lambda: _gathered(client, tool, count, most))
     return taken, most
 
 
-async def _in_turns(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int = 3) -> Pairs:
+async def _in_turns(ours: Callable[[], Any], theirs: Callable[[], Any]) -> Pairs:
     """Time two that each take many seconds. The garbage collector runs in them: it is part of a map of many rows."""
     taken = Pairs()
-    for number in range(repeats):
+    for number in range(REPEATS):
         sides = [(ours, taken.ours), (theirs, taken.theirs)]
         for do, seconds in reversed(sides) if number % 2 else sides:
             seconds.append(await _seconds(do()))
@@ -105,7 +107,7 @@ async def _seconds(work: Any) -> float:
 async def _stdio(count: int) -> Result:
     async with Host() as host, servers.bare(STDIO) as client:
         await host.connect_spec(STDIO, "m")
-        taken, most = await _compared(host, client, "double", count, 3)
+        taken, most = await _compared(host, client, "double", count)
     return compared(
         f"map, {count:,} rows, stdio", taken, goal=GOAL_STDIO, unit="s", note=f"gather with {most} in flight"
     )
@@ -115,7 +117,7 @@ async def _http(count: int) -> Result:
     with servers.http(SERVER, *HTTP) as spec:
         async with Host() as host, servers.bare(spec) as client:
             await host.connect_spec(spec, "m")
-            taken, most = await _compared(host, client, "slow", count, 3)
+            taken, most = await _compared(host, client, "slow", count)
     return compared(
         f"map, {count:,} rows of 50 ms, http", taken, goal=GOAL_HTTP, unit="s", note=f"gather with {most} in flight"
     )
@@ -137,13 +139,15 @@ async def _two_processes(count: int) -> list[Result]:
         async def measure(name: str, goal: float, bare: Callable[[], Any], **options: Any) -> None:
             await _mapped(host, "busy", 101, **options)  # more than a chunk: each worker opens its session
             taken = await _in_turns(lambda: _mapped(host, "busy", count, **options), bare)
-            name = f"map, {count:,} rows of 5 ms of work, two {name}"
             results.append(compared(name, taken, goal=goal, unit="s", note="gather over two bare sessions"))
 
-        await measure("sessions", GOAL_SESSIONS, with_a_new_one, sessions=2)
+        name = f"map, {count:,} rows of 5 ms of work, two"
+        await measure(f"{name} sessions", GOAL_SESSIONS, with_a_new_one, sessions=2)
         with _dask() as cluster:
-            if cluster is not None:
-                await measure("Dask workers", GOAL_WORKERS, lambda: halves(first, other), on=cluster)
+            if cluster is None:
+                results.append(not_measured(f"{name} Dask workers", "no Dask is installed"))
+            else:
+                await measure(f"{name} Dask workers", GOAL_WORKERS, lambda: halves(first, other), on=cluster)
     return results
 
 
@@ -153,7 +157,6 @@ def _dask() -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        print("map: no Dask, so nothing about its workers", file=sys.stderr)
         yield None
         return
     options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}

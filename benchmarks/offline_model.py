@@ -20,8 +20,8 @@ from typing import Any
 
 from mcp_magic.agent.offline import OfflineModel
 
-CALLS, RIGHT_GOAL = 100, 30
-REFUSALS, REFUSED_GOAL = 60, 50
+CALLS, GOAL_RIGHT = 100, 30
+REFUSALS, GOAL_REFUSED = 60, 50
 
 TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 """What the benchmark's types are called in JSON Schema; "any" is no type at all."""
@@ -59,9 +59,9 @@ def main(argv: list[str] | None = None) -> int:
         if calls and options.failed:
             print(f"{_text(question)}\n  called {json.dumps(calls)}")
 
-    print(f"multiple: {right} of {len(questions)} calls are right (goal: {RIGHT_GOAL} of {CALLS})")
-    print(f"irrelevance: {refused} of {len(irrelevant)} requests are refused (goal: {REFUSED_GOAL} of {REFUSALS})")
-    return 0 if right >= RIGHT_GOAL and refused >= REFUSED_GOAL else 1
+    print(f"multiple: {right} of {len(questions)} calls are right (goal: {GOAL_RIGHT} of {CALLS})")
+    print(f"irrelevance: {refused} of {len(irrelevant)} requests are refused (goal: {GOAL_REFUSED} of {REFUSALS})")
+    return 0 if right >= GOAL_RIGHT and refused >= GOAL_REFUSED else 1
 
 
 def is_right(calls: list[tuple[str, dict[str, Any]]], possible: list[dict[str, dict[str, list[Any]]]]) -> bool:

@@ -148,7 +148,7 @@ async def _tokens(others: int, goal: float) -> Result:
     ours, theirs = input_tokens(coding), input_tokens(plain)
     name = f"input tokens, {len(STEPS) + others} tools"
     note = f"1/{theirs / ours:.0f}; theirs: plain calls; a token is four characters"
-    return Result(name, ours, theirs, ours / theirs, f"at most {goal:.2f}", "tokens", ours / theirs <= goal, note)
+    return compared(name, Pairs([ours], [theirs]), goal=goal, unit="tokens", note=note)
 
 
 def input_tokens(model: Any) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import servers
@@ -13,6 +12,7 @@ from benchmarks.timing import Result, async_pairs, compared
 from mcp_magic._host import Host
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.ipython.live import LiveBoard
+from tests.support.notebooks import NOTEBOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-SILENT_GOAL, BUSY_GOAL = 1.1, 1.2
+GOAL_SILENT, GOAL_BUSY = 1.1, 1.2
 
 PAIRS = {"in-process": 1500, "stdio": 500}
 
 BUSY_PAIRS, NOTIFICATIONS = 5, 10_000
 
-SERVER = Path(__file__).resolve().parent.parent / "notebooks" / "servers" / "showcase_server.py"
+SERVER = NOTEBOOKS / "servers" / "showcase_server.py"
 
 
 def run(*, quick: bool = False) -> list[Result]:
@@ -46,7 +46,7 @@ async def _silent(spec: Spec, quick: bool) -> Result:
             await connection.call(servers.TOOL, servers.ADD)
 
         taken = await async_pairs(lambda: call(_Shown()), lambda: call(None), 3 if quick else PAIRS[spec.transport])
-    return compared(f"call that reports nothing, {spec.transport}", taken, goal=SILENT_GOAL)
+    return compared(f"call that reports nothing, {spec.transport}", taken, goal=GOAL_SILENT)
 
 
 async def _busy(quick: bool) -> Result:
@@ -66,7 +66,7 @@ async def _busy(quick: bool) -> Result:
             warm_up=1,
         )
     note = f"{shown.bundles} updates, {shown.bytes / 1000:.0f} kB, in {len(taken.ours) + 1} calls"
-    return compared(f"call with {arguments['steps']:,} reports", taken, goal=BUSY_GOAL, note=note)
+    return compared(f"call with {arguments['steps']:,} reports", taken, goal=GOAL_BUSY, note=note)
 
 
 class _Shown:

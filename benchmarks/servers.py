@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +16,18 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["ADD", "PAIRS", "TOOL", "bare", "http", "in_process", "over_each_transport", "slow_to_start", "stdio"]
+__all__ = [
+    "ADD",
+    "CALCULATOR",
+    "PAIRS",
+    "TOOL",
+    "bare",
+    "http",
+    "in_process",
+    "over_each_transport",
+    "slow_to_start",
+    "stdio",
+]
 
 CALCULATOR = Path(__file__).with_name("calculator.py")
 
@@ -28,15 +37,13 @@ TOOL, ADD = "add", {"a": 3, "b": 4}
 PAIRS = {"in-process": 2560, "stdio": 1280, "http": 960}
 """An in-process call takes 0.2 ms and varies by some hundredths of one: the shorter a call, the more of them."""
 
-END_SECONDS = 5.0
-
 
 def in_process(tools: int = 0) -> InProcessSpec:
     """Return a new calculator as an object of this process, with so many tools in all if it has fewer."""
-    from benchmarks.calculator import calculator
+    from benchmarks.calculator import OWN_TOOLS, calculator
 
     server = calculator()
-    for number in range(1, tools):
+    for number in range(tools - OWN_TOOLS):
 
         def other(text: str, count: int = 1) -> str:
             """Repeat a text, as often as you like."""
@@ -58,35 +65,22 @@ def bare(spec: Spec) -> Client:
     """
     from mcp import Client, StdioServerParameters
 
-    from benchmarks.calculator import calculator
-
     if isinstance(spec, StdioSpec):
         return Client(StdioServerParameters(command=spec.command, args=list(spec.args)))
     if isinstance(spec, HttpSpec):
         return Client(spec.url)
+    from benchmarks.calculator import calculator
+
     return Client(calculator())
 
 
 @contextmanager
 def http(*words: str | Path) -> Iterator[HttpSpec]:
     """Run the calculator, or another program, behind a free port of this machine."""
-    process = subprocess.Popen(
-        [sys.executable, *(words or (CALCULATOR, "http"))],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    try:
-        said = process.stderr.readline()
-        found = re.search(r"http://\S+", said)
-        if found is None:
-            raise RuntimeError(f"the server did not start: {said}{process.stderr.read()}")
-        yield HttpSpec(url=found[0])
-    finally:
-        process.terminate()
-        process.wait(END_SECONDS)
-        process.stderr.close()
+    from tests.support.processes import start_http
+
+    with start_http([sys.executable, *map(str, words or (CALCULATOR, "http"))]) as running:
+        yield HttpSpec(url=running.url)
 
 
 @contextmanager

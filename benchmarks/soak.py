@@ -35,10 +35,10 @@ AT_ONCE = 8
 BEAT = 0.02
 """Seconds between two beats of the heart that measures how long the loop is held up."""
 
-GROWTH_GOAL = 20_000_000
+GOAL_GROWTH = 20_000_000
 """Bytes that the process may grow by after the warm-up."""
 
-DELAY_GOAL = 0.5
+GOAL_DELAY = 0.5
 """Seconds of work for which the loop may be held up at most."""
 
 
@@ -86,8 +86,8 @@ class Soak:
             f"{self.wrong} wrong answers": self.wrong,
             f"{self.twice} calls made twice": self.twice,
             f"{self.lost} calls answered that nobody ran": self.lost,
-            f"memory grew by {self.growth / 1e6:.1f} MB": self.growth > GROWTH_GOAL,
-            f"the loop was held up for {self.busy:.2f} s": self.busy > DELAY_GOAL,
+            f"memory grew by {self.growth / 1e6:.1f} MB": self.growth > GOAL_GROWTH,
+            f"the loop was held up for {self.busy:.2f} s": self.busy > GOAL_DELAY,
             f"left over: {', '.join(self.left)}": self.left,
             "nobody answered": not self.answered,
         }

@@ -20,7 +20,17 @@ from mcp_magic.trace.trace import BATCH
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Pairs", "Result", "async_pairs", "at_most", "compared", "pairs", "seconds_of"]
+__all__ = [
+    "COLLECT_EVERY",
+    "Pairs",
+    "Result",
+    "async_pairs",
+    "at_most",
+    "compared",
+    "not_measured",
+    "pairs",
+    "seconds_of",
+]
 
 T = TypeVar("T")
 
@@ -38,7 +48,7 @@ class Result:
 
     Attributes:
         name: What was measured.
-        ours: The figure of mcp_magic, in `unit`.
+        ours: The figure of mcp_magic, in `unit`; None where it could not be measured.
         theirs: The figure that it is compared with, or None.
         ratio: The median of the pairs' ratios, or None where no ratio is asked for.
         goal: The limit in words, or "" if there is none.
@@ -48,7 +58,7 @@ class Result:
     """
 
     name: str
-    ours: float
+    ours: float | None
     theirs: float | None
     ratio: float | None
     goal: str
@@ -113,7 +123,16 @@ def at_most(name: str, value: float, goal: float, unit: str, note: str = "") -> 
     return Result(name, value, None, None, f"at most {goal:g} {unit}", unit, value <= goal, note)
 
 
-_UNITS = {"s": 1.0, "ms": 1e3}
+def not_measured(name: str, reason: str) -> Result:
+    """Return what stands for a result that needs something which is not here.
+
+    >>> not_measured("click", "no browser").note
+    'not measured: no browser'
+    """
+    return Result(name, None, None, None, "", "", None, f"not measured: {reason}")
+
+
+_UNITS = {"s": 1.0, "ms": 1e3, "tokens": 1.0}
 
 
 def _medians(taken: Pairs, unit: str) -> tuple[float, float]:
@@ -121,13 +140,24 @@ def _medians(taken: Pairs, unit: str) -> tuple[float, float]:
     return statistics.median(taken.ours) * scale, statistics.median(taken.theirs) * scale
 
 
-def pairs(ours: Callable[[], object], theirs: Callable[[], object], count: int, *, warm_up: int = 1) -> Pairs:
-    """Time two functions that each take long, `count` times, with a collection before each."""
+def pairs(
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    count: int,
+    *,
+    warm_up: int = 1,
+    settle: Callable[[], object] = lambda: None,
+) -> Pairs:
+    """Time two functions that each take long, `count` times, with a collection before each.
+
+    `settle` is called after each: it closes what they have opened.
+    """
     taken = Pairs()
     for number in range(-warm_up, count):
         sample = Pairs()
         for do, seconds in _in_turn(number, (ours, sample.ours), (theirs, sample.theirs)):
             seconds.append(seconds_of(do))
+            settle()
         if number >= 0:
             taken.ours += sample.ours
             taken.theirs += sample.theirs

@@ -1,4 +1,4 @@
-"""How the benchmarks measure, and two limits that no busy machine moves; `make bench QUICK=1` runs them all."""
+"""How the benchmarks measure, and a limit that no busy machine moves; `make bench QUICK=1` runs them all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main, table
-from benchmarks.timing import COLLECT_EVERY, Pairs, Result, async_pairs, at_most, compared, pairs
+from benchmarks.timing import COLLECT_EVERY, Pairs, Result, async_pairs, at_most, compared, not_measured, pairs
 from tests.environments import ROOT
 
 SLOW = Result("call, stdio", 3.0, 1.0, 3.0, "at most 1.10", "ms", False)
@@ -87,6 +87,29 @@ def test_a_goal_that_is_missed_is_said_and_fails_a_strict_run(monkeypatch, capsy
     assert "NOT MET" in capsys.readouterr().out
 
 
+def test_what_cannot_be_measured_is_said_and_fails_a_strict_run(monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.calls.run", lambda *, quick: [not_measured("click", "no browser")])
+
+    assert main(["calls"]) == 0
+    assert main(["calls", "--strict"]) == 1
+    printed = capsys.readouterr().out
+    assert "not measured: no browser" in printed
+    assert "0 of 0 goals met, 1 not measured" in printed
+
+
+def test_an_error_leaves_what_was_measured_before(monkeypatch, capsys, tmp_path):
+    def fails(*, quick):
+        raise RuntimeError("no kernel")
+
+    monkeypatch.setattr("benchmarks.calls.run", lambda *, quick: [SLOW])
+    monkeypatch.setattr("benchmarks.cells.run", fails)
+
+    with pytest.raises(RuntimeError, match="no kernel"):
+        main(["calls", "cells", "--json", str(tmp_path / "report.json")])
+    assert SLOW.name in capsys.readouterr().out
+    assert len(json.loads((tmp_path / "report.json").read_text())["results"]) == 1
+
+
 def test_a_ratio_is_the_median_of_the_ratios_of_pairs():
     drifting = Pairs(ours=[1.1, 2.2, 4.4, 9.0], theirs=[1.0, 2.0, 4.0, 1.0])
 
@@ -102,5 +125,5 @@ def test_a_goal_may_be_a_limit():
 
 def test_a_figure_without_a_counterpart_leaves_its_columns_empty():
     assert table([at_most("x", 201, 200, "kB")]).splitlines()[1] == (
-        "x        201 kB                   at most 200 kB  NOT MET"
+        "x        201 kB                    at most 200 kB  NOT MET"
     )
