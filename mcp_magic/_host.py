@@ -14,9 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic._text import did_you_mean, listed
+from mcp_magic.apps.calls import CallView
 from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
+from mcp_magic.calls.call import Call
+from mcp_magic.calls.caller import Caller, Outputs
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import check_name, unique_name
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec
@@ -36,23 +39,25 @@ from mcp_magic.errors import (
     UnknownToolError,
 )
 from mcp_magic.inflight import Reports, together
+from mcp_magic.jobs import Jobs, KeptTask
+from mcp_magic.loops import iterate_on, on_own_loop_unless_closed
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.events import Events
-from mcp_magic.session.loops import iterate_on, on_own_loop_unless_closed
 from mcp_magic.session.reconnect import Reconnection
-from mcp_magic.session.services import Outputs, Services
+from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
 from mcp_magic.telemetry.metrics import Metrics
-from mcp_magic.telemetry.spans import span_taps
+from mcp_magic.telemetry.spans import MeasuredCall, span_taps
 from mcp_magic.trace.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from mcp_magic.jobs import Job, Jobs
+    from mcp_magic.calls.call import CallObserver
+    from mcp_magic.jobs import Job
     from mcp_magic.map.run import MapItem, MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.transports import Transport
@@ -345,8 +350,6 @@ class Host:
     @cached_property
     def jobs(self) -> Jobs:
         """The calls that go on in the background: `host.jobs[1]`, iteration, `len(host.jobs)`."""
-        from mcp_magic.jobs import Jobs
-
         return Jobs(self)
 
     async def __aenter__(self) -> Self:
@@ -568,24 +571,34 @@ class Host:
         return connection
 
     @property
+    def caller(self) -> Caller:
+        """The way of all calls: `await host.caller.call(Call(host["math"], "add", {"a": 1, "b": 2}))`."""
+        return Caller(self.consent, self.outputs, self._observers)
+
+    def _observers(self, call: Call, others: Sequence[CallObserver]) -> Iterator[CallObserver]:
+        """Return the observers of each call: it has its view, is counted, and its task is kept."""
+        if not any(isinstance(other, CallView) for other in others):
+            yield CallView()
+        yield MeasuredCall(self.metrics)
+        if not any(other.leaves_task for other in others):
+            yield KeptTask(lambda: self.jobs)
+
+    @property
     def services(self) -> Services:
         """What the host shares with each of its connections."""
         return Services(
-            consent=self.consent,
+            caller=self.caller,
             elicitation=self.elicitation,
             sampling=self.sampling,
             logins=self.logins,
             protocols=self.protocols,
             reconnection=self.reconnection,
             reports=self.reports,
-            outputs=self.outputs,
             trace=self.trace,
             events=self.events,
-            metrics=self.metrics,
             taps=span_taps,
             open_transport=open_transport,
             host=self,
-            waiting=lambda *about: self.jobs.waiting(*about),
         )
 
     def make(self, name: str, spec: Spec, **services: Any) -> Connection:
@@ -659,7 +672,7 @@ class Host:
             SessionError: The session failed.
         """
         connection, definition = await self.resolve(tool)
-        return await self.jobs.start(connection, definition.name, {**(arguments or {}), **named})
+        return await self.jobs.start(Call(connection, definition.name, {**(arguments or {}), **named}))
 
     @on_own_loop_unless_closed
     async def map(

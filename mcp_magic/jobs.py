@@ -9,11 +9,14 @@ import asyncio
 import os
 import time
 from collections import deque
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mcp_magic._text import counted, duration, listed
+from mcp_magic.calls.call import Call, CallObserver
+from mcp_magic.calls.task import FINAL
 from mcp_magic.display.document import Bold, Part, error_label, joined, parts_text, show_parts, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import (
@@ -25,19 +28,19 @@ from mcp_magic.errors import (
     SessionClosedError,
 )
 from mcp_magic.inflight import ProgressMeter, together
+from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed, soon_on
 from mcp_magic.protocol import without_context
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.loops import on_own_loop, on_own_loop_unless_closed, soon_on
-from mcp_magic.session.tasks import FINAL, UNKNOWN
+from mcp_magic.session.tasks import UNKNOWN
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Generator, Iterator
 
+    from mcp_magic.calls.task import TaskState
     from mcp_magic.config.specs import Spec
     from mcp_magic.results.results import ToolResult
     from mcp_magic.session.services import HoldsConnections
-    from mcp_magic.session.tasks import TaskState
 
 JobStatus = Literal["working", "input_required", "completed", "failed", "cancelled", "lost"]
 
@@ -313,6 +316,51 @@ def _may_go_on(error: BaseException) -> bool:
     return isinstance(error, _LOST)
 
 
+class Following(CallObserver):
+    """Tells a job what happens to its call, whose task goes on at the server when the job is left."""
+
+    shows_progress = True
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    @property
+    def leaves_task(self) -> bool:
+        """Whether the task goes on: you have not cancelled the job."""
+        return not self._job.is_cancelling
+
+    def sent(self, call: Call) -> None:
+        """Tell the job."""
+        self._job.call_sent()
+
+    def task_changed(self, call: Call, state: TaskState) -> None:
+        """Tell the job."""
+        self._job.task_changed(state)
+
+    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell the job."""
+        await self._job.progressed(progress, total, message)
+
+
+class KeptTask(CallObserver):
+    """Keeps the task that the server makes of a call for as long as the call waits for it."""
+
+    def __init__(self, jobs: Callable[[], Jobs]) -> None:
+        self._jobs = jobs
+        self._task = ""
+
+    def task_changed(self, call: Call, state: TaskState) -> None:
+        """Keep a new task."""
+        if not self._task:
+            self._task = state.id
+            self._jobs().keep(call, state.id)
+
+    def ended(self, call: Call, outcome: object) -> None:
+        """Let it go."""
+        if self._task:
+            self._jobs().let_go(call, self._task, outcome)
+
+
 class Jobs:
     """The jobs of a host: `host.jobs[1]`, iteration, `len(host.jobs)`.
 
@@ -349,17 +397,17 @@ class Jobs:
         return self._held.loop
 
     @on_own_loop_unless_closed
-    async def start(self, connection: Connection, tool: str, arguments: Mapping[str, Any], **options: Any) -> Job:
-        """Start a call in the background, and return once the server has it; options are those of `call_tool`.
+    async def start(self, call: Call, *observers: CallObserver) -> Job:
+        """Start a call in the background, and return once the server has it.
 
         Raises:
             ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
             DeniedError: Consent refused the call; nothing was sent.
             SessionError: The session failed.
         """
-        job = self._add(connection, tool)
-        options = {"on_progress": job.progressed} | options
-        job.run(connection.call_tool(tool, arguments, watcher=job, quiet=True, **options))
+        assert isinstance(call.connection, Connection)
+        job = self._add(call.connection, call.tool)
+        job.run(call.connection.caller.call(replace(call, is_shown=False), *observers, Following(job)))
         try:
             await job.started()
         except MCPMagicError:
@@ -367,14 +415,12 @@ class Jobs:
             raise
         return job
 
-    async def call(
-        self, connection: Connection, tool: str, arguments: Mapping[str, Any], seconds: float, **options: Any
-    ) -> ToolResult | Job:
+    async def call(self, call: Call, seconds: float, *observers: CallObserver) -> ToolResult | Job:
         """Call a tool and return its result, or the job, once the server has made a task of it and `seconds` are over.
 
         Interrupting it cancels the call. Raises like `start`.
         """
-        job = await self.start(connection, tool, arguments, **options)
+        job = await self.start(call, *observers)
         try:
             while not await job.wait(seconds):
                 if job.task:
@@ -389,21 +435,17 @@ class Jobs:
         assert job.result is not None
         return job.result
 
-    @contextmanager
-    def waiting(self, server: str, spec: Spec, tool: str, task: str) -> Iterator[None]:
+    def keep(self, call: Call, task: str) -> None:
         """Keep the task of a call that waits for it: it can be taken up if the kernel or the session ends first."""
-        self._journal.write(entry_of(server, spec, tool, task, time.time()))
-        self._waited.add((server, task))
-        is_lost = False
-        try:
-            yield
-        except _LOST:
-            is_lost = True
-            raise
-        finally:
-            self._waited.discard((server, task))
-            if not is_lost:
-                self._journal.forget(task, spec.identity)
+        server = call.connection
+        self._journal.write(entry_of(server.name, server.spec, call.tool, task, time.time()))
+        self._waited.add((server.name, task))
+
+    def let_go(self, call: Call, task: str, outcome: object) -> None:
+        """Forget the task of a call that has ended, unless the session was lost."""
+        self._waited.discard((call.connection.name, task))
+        if not isinstance(outcome, _LOST):
+            self._journal.forget(task, call.connection.spec.identity)
 
     @on_own_loop_unless_closed
     async def resume(self) -> list[str]:
@@ -428,7 +470,8 @@ class Jobs:
                 notes.append(f"{title}: {entry.server} is another server now; its job belongs to the one before")
                 continue
             job = job or self._add(connection, entry.tool, task=entry.task, began=entry.began)
-            job.run(connection.resume_task(entry.tool, entry.task, job))
+            call = Call(connection, entry.tool, {}, is_shown=False)
+            job.run(connection.caller.resume(call, entry.task, Following(job)))
             resumed.append(job)
         await together(job.answered() for job in resumed)
         if elsewhere:

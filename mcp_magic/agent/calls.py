@@ -15,6 +15,7 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, free_name, listed
 from mcp_magic.agent.modules import check_length
 from mcp_magic.agent.program import RUN_PROGRAM
+from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, ModelError
 from mcp_magic.langchain.content import LEVELS, approval_of, storable
@@ -57,6 +58,12 @@ class PlannedCall:
     def edited(self) -> bool:
         """Whether the user changed the arguments."""
         return self.approval.get("decision") == "edit"
+
+    def call(self, asker: str, run: str | None) -> Call:
+        """Return the call of the server's tool."""
+        assert self.offer is not None
+        tool = self.offer.tool
+        return Call(self.offer.connection, tool.name, self.arguments, tool, asker=asker, run=run)
 
     def take(self, arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> None:
         """Take the arguments, checked by the schema of the tool."""
@@ -140,8 +147,7 @@ def plan_call(
     """Return a call of a turn, or of a program in it."""
     planned = _planned(turn, call, offers, builtin)
     if not planned.problem and planned.offer is not None:
-        server, tool = planned.offer.connection, planned.offer.tool
-        planned.request = Request(server.name, tool.name, planned.arguments, asker, tool, server.spec.trust, run)
+        planned.request = planned.call(asker, run).request
     return planned
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
+from mcp_magic.apps.calls import draft_view
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.schema import json_arguments
@@ -139,7 +140,7 @@ class DraftingTurn:
         for each in self._unannounced:
             self._announce(turn, *each)
         self._unannounced.clear()
-        call.app = self._drafts.apps[id_] = offer.connection.draft_app(offer.tool)
+        call.app = self._drafts.apps[id_] = draft_view(offer.connection, offer.tool)
         call.renamed = offer.renamed
         self._show(call.app)
         return call

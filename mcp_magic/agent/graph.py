@@ -12,7 +12,7 @@ import shlex
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -51,14 +51,16 @@ from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, context_of, instructions_of
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
+from mcp_magic.apps.calls import CallView, views_of
 from mcp_magic.apps.view import view_uri
+from mcp_magic.calls.call import Call, Limits, Progress
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError, ModelError
 from mcp_magic.inflight import InFlightRequest, Report, check_seconds, shown_as, together
-from mcp_magic.langchain.calls import MCPToolException, call
+from mcp_magic.langchain.calls import MCPToolException, Reading, call_for_model
 from mcp_magic.langchain.content import LEVELS, SHOWN, approval_of, artifact_of, bounded, result_of, storable
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.lint import CHARACTERS_A_TOKEN
@@ -208,7 +210,7 @@ class _Nodes:
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = self._has_taken(self.max_turns - 1, state["messages"]) or bool(over)
         servers = self.registry.host.connections.values()
-        used = [(app, each) for server in servers for app in server.apps for each in app.messages if each.is_used]
+        used = [(app, each) for server in servers for app in views_of(server) for each in app.messages if each.is_used]
         said = [HumanMessage(each.text) for _, each in used]
         for asked in said:
             get_stream_writer()({"kind": "asked", "text": asked.text})
@@ -255,8 +257,7 @@ class _Nodes:
             offer = self.registry.offers.get(name)
             if offer is None or not view_uri(offer.tool) or offer.connection.state != "open":
                 return None
-            server = offer.connection
-            request = Request(server.name, offer.tool.name, {}, run.asker, offer.tool, server.spec.trust, run.run)
+            request = Call(offer.connection, offer.tool.name, {}, offer.tool, asker=run.asker, run=run.run).request
             return offer if self.registry.host.consent.allows_any(request, self._decides) else None
 
         def announce(turn: str | None, call_id: str, name: str) -> None:
@@ -378,13 +379,13 @@ class _Nodes:
 
     async def decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
         """Decide about a call, which then knows the decision."""
-        consent = self.registry.host.consent
-        self._take(planned, await consent.review(request, policy=self._decides, approver=approver))
+        caller = self.registry.host.caller
+        self._take(planned, *await caller.decide([request], policy=self._decides, approver=approver))
 
     async def decide_together(self, calls: Sequence[tuple[PlannedCall, Request]]) -> None:
         """Decide about calls with one question."""
         requests = [request for _, request in calls]
-        decisions = await self.registry.host.consent.review_plan(requests, policy=self._decides)
+        decisions = await self.registry.host.caller.decide(requests, policy=self._decides, is_plan=True)
         for (planned, _), decision in zip(calls, decisions, strict=True):
             self._take(planned, decision)
 
@@ -491,22 +492,16 @@ class _Nodes:
         failed = False
         try:
             with _timed(planned, write) as clock:
-                content, artifact = await call(
-                    offer.connection,
-                    offer.tool.name,
-                    planned.arguments,
-                    asker=run.asker,
-                    run=run.run,
-                    decision=decision,
-                    checked=offer.tool,
-                    on_progress=_reporting(planned, write),
-                    images=takes_images(self.model),
-                    limit=self.limit,
-                    spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
-                    timeout=self.timeout,
+                call = planned.call(run.asker, run.run)
+                call = replace(call, limits=Limits(self.timeout), decision=decision)
+                spill = None if self.spill is None or not handle else Spill.above(self.spill, handle)
+                draft = run.drafts.apps.get(planned.id) if run.drafts is not None else None
+                content, artifact = await call_for_model(
+                    call,
+                    Progress(_reporting(planned, write)),
+                    CallView(lambda app: write({"kind": "view", "app": app}), draft),
+                    reading=Reading(takes_images(self.model), self.limit, spill),
                     jobs=self.registry.host.jobs if handle else None,
-                    on_app=lambda app: write({"kind": "view", "app": app}),
-                    drafted=run.drafts.apps.get(planned.id) if run.drafts is not None else None,
                 )
         except MCPToolException as error:
             content, artifact, failed = error.content, error.artifact, True

@@ -19,7 +19,7 @@ from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.conversation import for_provider
 from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.skills import AgentSkills
-from mcp_magic.consent.consent import Request
+from mcp_magic.calls.call import Call
 from mcp_magic.errors import MCPMagicError, MissingDependencyError
 from mcp_magic.langchain.calls import decided
 from mcp_magic.langchain.content import LIMIT, bounded, result_of, to_content
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from mcp_magic._host import Host
-    from mcp_magic.consent.consent import Decision
+    from mcp_magic.consent.consent import Decision, Request
 
 
 class _WithBuiltinTool(AgentMiddleware[Any, Any, Any]):
@@ -262,7 +262,7 @@ class PlanMiddleware(AgentMiddleware[Any, Any, Any]):
         """Ask about the calls of the last turn."""
         calls = {call["id"]: call for call in getattr(state["messages"][-1], "tool_calls", ())}
         requests = {name: request for name, call in calls.items() if (request := await self._request(call))}
-        decisions = await self._host.consent.review_plan([*requests.values()])
+        decisions = await self._host.caller.decide([*requests.values()], is_plan=True)
         for (name, request), decision in zip(requests.items(), decisions, strict=True):
             exactly = decision if decision.arguments is not None else replace(decision, arguments=request.arguments)
             self._decisions[name] = (calls[name]["args"], exactly)
@@ -287,4 +287,4 @@ class PlanMiddleware(AgentMiddleware[Any, Any, Any]):
             arguments, _ = schema.prepare_arguments(call["args"], tool.input_schema)
         except (MCPMagicError, KeyError):
             return None  # the call says what is wrong
-        return Request(server, name, arguments, "agent", tool, connection.spec.trust)
+        return Call(connection, name, arguments, tool, asker="agent").request

@@ -17,14 +17,14 @@ import secrets
 import time
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from mcp_magic import schema
 from mcp_magic.apps.view import PERMISSIONS, View, can_show, is_for_apps, view_of, view_uri, within_reach
 from mcp_magic.ask.question import EDIT, NOT_ANSWERED, Choice, Question, Reply, near_asker
+from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
 from mcp_magic.display.document import Part, parts_text, show_parts
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult, Tool
 
-    from mcp_magic.config.specs import Spec
-    from mcp_magic.results.results import ResourceResult, ToolResult
+    from mcp_magic.session.connection import Connection
 
 VERSION = "2026-01-26"
 
@@ -71,59 +70,6 @@ FREE_PARTS = 4
 PART_SECONDS = 0.7  # seconds between two further parts
 
 _DENIED, _INVALID, _NO_METHOD, _FAILED = -32000, -32602, -32601, -32603
-
-
-class KeepsMessages(Protocol):
-    """The messages of a server."""
-
-    def log(self, level: str, text: str) -> None:
-        """Keep a message."""
-
-
-class AppServer(Protocol):
-    """The part of a connection that an app uses."""
-
-    name: str
-    spec: Spec
-
-    @property
-    def consent(self) -> Consent | None:
-        """The host's rules."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of the session."""
-
-    @property
-    def state(self) -> str:
-        """The state of the session."""
-
-    def publish(self, kind: str, name: str, text: str, *, ended: bool) -> None:
-        """Tell those who follow the session's events."""
-
-    async def find_tool(self, name: str) -> Tool:
-        """Return a tool's definition."""
-
-    async def listing(self, kind: str) -> tuple[Any, ...]:
-        """Return a listing."""
-
-    async def call_tool(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        *,
-        asker: str,
-        decision: Decision | None,
-        quiet: bool,
-    ) -> ToolResult:
-        """Call a tool."""
-
-    async def read(self, uri: str) -> ResourceResult:
-        """Read a resource."""
-
-    @property
-    def notices(self) -> KeepsMessages:
-        """Keeps what the app writes."""
 
 
 class Channel(Protocol):
@@ -165,7 +111,7 @@ class App:
         messages: What the app would like you to say, until it is sent or you dismiss it.
     """
 
-    def __init__(self, server: AppServer, tool: Tool, arguments: Mapping[str, Any], *, is_whole: bool = True) -> None:
+    def __init__(self, server: Connection, tool: Tool, arguments: Mapping[str, Any], *, is_whole: bool = True) -> None:
         self._server = server
         self.tool = tool
         self.arguments = dict(arguments)
@@ -518,24 +464,24 @@ class App:
             tool = None
         if tool is None or not is_for_apps(tool):
             raise _Refused(f"{self._server.name} offers no tool {one_line(name, 100)!r} to apps", _INVALID)
-        given, _ = schema.prepare_arguments(arguments, tool.input_schema)
-        request = self._request(name, given, tool)
-        decision = await self._reviewed(request)
-        result = await self._server.call_tool(name, given, asker=self.name, decision=decision, quiet=True)
-        return _wire(result.raw)
+        caller = self._server.caller
+        call = await caller.prepare(Call(self._server, name, arguments, asker=self.name, is_shown=False))
+        call = replace(call, decision=await self._reviewed(call.request))
+        return _wire((await caller.send(await caller.authorize(call))).raw)
 
     async def _reviewed(self, request: Request) -> Decision:
         """Decide about a request: by rules and policy, else by you, in the bar above the view; one by one."""
         context = copy_context()
         context.run(near_asker.set, self)
+        caller = self._server.caller
         if self._consent.verdict(request) != "ask":
-            return await self._consent.review(request)
+            return (await caller.decide([request]))[0]
         async with self._one_by_one:
-            review = asyncio.create_task(self._consent.review(request), context=context)
+            deciding = asyncio.create_task(caller.decide([request]), context=context)
             try:
-                return await review
+                return (await deciding)[0]
             finally:
-                review.cancel()
+                deciding.cancel()
 
     async def _read(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
         uri = params.get("uri")

@@ -319,15 +319,6 @@ class Consent:
     definitions: Definitions = field(default_factory=Definitions)
     magics: bool = False
 
-    async def check(self, request: Request) -> Mapping[str, Any]:
-        """Return the arguments to call the tool with; DeniedError if the call is denied."""
-        if request.asker == PERSON and not self.rules:
-            return request.arguments
-        decision = await self.review(request)
-        if not decision.approved:
-            raise self.refusal(request, decision)
-        return request.arguments if decision.arguments is None else decision.arguments
-
     async def review(
         self,
         request: Request,
@@ -350,16 +341,23 @@ class Consent:
         return self._recorded(request, decision, since, started, summary)
 
     async def review_set(
-        self, requests: Sequence[Request], *, policy: str | None = None, approver: Approver | None = None
+        self,
+        requests: Sequence[Request],
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
     ) -> Decision:
         """Decide once about calls of one tool that are made together, and record it once.
+
+        `summary` is what the user is asked about; by default it is made from the calls.
 
         The user is asked about all of them if rules and policy ask about any. Calls that a rule `denies` do not belong
         among them.
         """
         strictness = {"ask": 0, "deny": 1, "allow": 2}
         decisive = min(requests, key=lambda request: strictness[self.verdict(request, policy)])
-        return await self.review(decisive, policy=policy, approver=approver, summary=summary_of(requests))
+        return await self.review(decisive, policy=policy, approver=approver, summary=summary or summary_of(requests))
 
     async def review_plan(self, requests: Sequence[Request], *, policy: str | None = None) -> list[Decision]:
         """Decide about several calls: one question shows all of them, and is asked again until each is decided.

@@ -18,7 +18,7 @@ from IPython.core.async_helpers import _asyncio_runner, get_asyncio_loop
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic.errors import CommandError, on_one_line
-from mcp_magic.session.loops import hand_over, running_loop
+from mcp_magic.loops import hand_over, running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator

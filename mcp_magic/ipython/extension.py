@@ -24,8 +24,8 @@ from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible
 from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
 from mcp_magic.ipython.views import Views
+from mcp_magic.loops import running_loop
 from mcp_magic.schema.commandline import as_command
-from mcp_magic.session.loops import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,16 +6,14 @@ import asyncio
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
-from mcp_magic import schema
 from mcp_magic._text import clause, duration
-from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import (
     CassetteError,
     ConnectError,
@@ -35,12 +33,10 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.reconnect import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import Tool
-
-    from mcp_magic.apps.app import App
+    from mcp_magic.calls.call import Call, CallObserver
+    from mcp_magic.consent.consent import Decision
     from mcp_magic.jobs import Job, Jobs
     from mcp_magic.langchain.large_results import Spill
 
@@ -254,50 +250,48 @@ class MCPToolException(ToolException):
         return ToolMessage(self.content, artifact=self.artifact, tool_call_id=call_id, name=name, status="error")
 
 
-async def call(
-    connection: Connection,
-    tool_name: str,
-    arguments: Mapping[str, Any],
-    *,
-    asker: str = "agent",
-    run: str | None = None,
-    decision: Decision | None = None,
-    checked: Tool | None = None,
-    on_progress: ProgressFnT | None = None,
-    timeout: float | None = None,
-    images: bool = False,
-    limit: int = LIMIT,
-    spill: Spill | None = None,
+@dataclass(frozen=True)
+class Reading:
+    """How a model reads results: whether it takes images, at most how many characters, and what is too large."""
+
+    images: bool = False
+    limit: int = LIMIT
+    spill: Spill | None = None
+
+
+async def call_for_model(
+    call: Call,
+    *observers: CallObserver,
+    reading: Reading = Reading(),
     breaker: Breaker | None = None,
-    on_app: Callable[[App], None] | None = None,
-    drafted: App | None = None,
     jobs: Jobs | None = None,
 ) -> tuple[Content, dict[str, Any]]:
-    """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException.
+    """Make a call for a model; return the content and the artifact of `to_content`, or raise MCPToolException.
 
     With `jobs`, a call that the server makes a task and that takes longer goes on there, as a job that `JOB` names in
     the artifact.
     """
-    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout, on_app, drafted, jobs)
+    assert isinstance(call.connection, Connection)
+    attempts, server = _Attempts(call, observers, jobs), call.connection.name
     failure = result = None
     try:
         result = await retrying(
-            connection, made.send, breaker=lambda c: breaker or breaker_of(c), repeatable=made.repeatable
+            call.connection, attempts.send, breaker=lambda c: breaker or breaker_of(c), repeatable=attempts.repeatable
         )
     except CassetteError:  # a model cannot fix it
         raise
     except MCPMagicError as error:
-        failure = bounded(error.whole, max(limit, LEAST_ERROR))
+        failure = bounded(error.whole, max(reading.limit, LEAST_ERROR))
     if result is None:
-        artifact = artifact_of(connection.name, tool_name, seconds=made.seconds)
-        raise MCPToolException(failure or "", artifact | made.facts)
+        artifact = artifact_of(server, call.tool, seconds=attempts.seconds)
+        raise MCPToolException(failure or "", artifact | attempts.facts)
     if not isinstance(result, ToolResult):
-        artifact = artifact_of(connection.name, tool_name, seconds=made.seconds, is_error=False)
-        return started_text(result), artifact | made.facts | {JOB: [result.number, result.began]}
-    content, artifact = to_content(result, images=images, limit=limit, spill=spill)
+        artifact = artifact_of(server, call.tool, seconds=attempts.seconds, is_error=False)
+        return started_text(result), artifact | attempts.facts | {JOB: [result.number, result.began]}
+    content, artifact = to_content(result, images=reading.images, limit=reading.limit, spill=reading.spill)
     if result.is_error:
-        raise MCPToolException(content, artifact | made.facts)
-    return content, artifact | made.facts
+        raise MCPToolException(content, artifact | attempts.facts)
+    return content, artifact | attempts.facts
 
 
 def started_text(job: Job) -> str:
@@ -309,71 +303,42 @@ def started_text(job: Job) -> str:
 
 
 @dataclass
-class _Call:
-    """A call in progress, over all its attempts."""
+class _Attempts:
+    """The attempts of a call: `call` has what was decided about, before the user changed its arguments."""
 
-    tool: str
-    arguments: Mapping[str, Any]
-    asker: str
-    run: str | None
-    decision: Decision | None
-    checked: Tool | None
-    on_progress: ProgressFnT | None
-    timeout: float | None
-    on_app: Callable[[App], None] | None = None
-    drafted: App | None = None
-    jobs: Jobs | None = None
+    call: Call
+    observers: Sequence[CallObserver]
+    jobs: Jobs | None
     seconds: float = 0.0
     declared_safe: bool = False
 
     async def send(self, connection: Connection) -> ToolResult | Job:
-        definition = await self._definition(connection)
-        decision, input_schema = self.decision, definition.input_schema
-        if decision is None:
-            self.arguments, _ = schema.prepare_arguments(self.arguments, input_schema)
-        elif decision.arguments is not None:
-            schema.check_arguments(decision.arguments, input_schema)
-        elif self.checked is None or self.checked.input_schema != input_schema:
-            schema.check_arguments(self.arguments, input_schema)  # and nothing is added to what was decided about
-        self.checked = definition
-        if self.decision is None and connection.consent is not None:
-            trusted = connection.spec.trust
-            request = Request(connection.name, self.tool, self.arguments, self.asker, definition, trusted, self.run)
-            self.decision = await connection.consent.review(request)
-        self.declared_safe = is_repeatable(connection.spec, definition)
+        caller = connection.caller
+        self.call = await caller.prepare(replace(self.call, connection=connection))
+        if self.call.decision is None and caller.consent is not None:
+            [decision] = await caller.decide([self.call.request])
+            self.call = replace(self.call, decision=decision)
+        self.declared_safe = is_repeatable(connection.spec, self.call.definition)
+        timeout = self.call.limits.timeout
+        left = None if timeout is None else max(timeout - self.seconds, MIN_SECONDS)
+        limits = replace(self.call.limits, timeout=left, may_repeat=False)
         started = time.perf_counter()
-        options: Any = {
-            "timeout": None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS),
-            "on_progress": self.on_progress,
-            "validate": False,
-            "asker": self.asker,
-            "run": self.run,
-            "decision": self.decision,
-            "repeat": False,
-            "on_app": self.on_app,
-            "drafted": self.drafted,
-        }
         try:
+            call = await caller.authorize(replace(self.call, limits=limits))
             if self.jobs is None or not connection.makes_tasks:
-                return await connection.call_tool(self.tool, self.arguments, **options)
-            return await self.jobs.call(connection, self.tool, self.arguments, JOB_SECONDS, **options)
+                return await caller.send(call, *self.observers)
+            return await self.jobs.call(call, JOB_SECONDS, *self.observers)
         finally:
             self.seconds += time.perf_counter() - started
 
-    async def _definition(self, connection: Connection) -> Tool:
-        try:
-            return await connection.find_tool(self.tool)
-        except SessionClosedError as error:
-            error.sent = False  # only the list of tools was requested
-            raise
-
     def repeatable(self) -> bool:
-        return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)
+        timeout = self.call.limits.timeout
+        return self.declared_safe and (timeout is None or self.seconds < timeout - MIN_SECONDS)
 
     @property
     def facts(self) -> dict[str, Any]:
-        decision = self.decision
+        decision, arguments = self.call.decision, self.call.arguments
         if decision is None:
-            return {"arguments": storable(dict(self.arguments))}
-        sent = self.arguments if decision.arguments is None else decision.arguments
-        return {"arguments": storable(dict(sent)), "approval": approval_of(decision, self.arguments)}
+            return {"arguments": storable(dict(arguments))}
+        sent = arguments if decision.arguments is None else decision.arguments
+        return {"arguments": storable(dict(sent)), "approval": approval_of(decision, arguments)}

@@ -13,19 +13,20 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
 from mcp_magic._host import Host
+from mcp_magic.calls.call import Call, Limits
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
 from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError
 from mcp_magic.inflight import check_seconds
-from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, decided, reaching
+from mcp_magic.langchain.calls import Breaker, MCPToolException, Reading, call_for_model, current, decided, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of, bounded
 from mcp_magic.langchain.functions import described, own_arguments, parameters_of
 from mcp_magic.langchain.names import Names
+from mcp_magic.loops import run_blocking, run_on
 from mcp_magic.schema.patterns import MAX_DEPTH, MAX_NODES
 from mcp_magic.schema.repair import repair
 from mcp_magic.schema.resolve import REFERENCES, Resolver, merge
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.loops import run_blocking, run_on
 from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
@@ -223,16 +224,11 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
     async def work(arguments: dict[str, Any], call_id: str | None) -> Answer:
         try:
             async with source.session() as connection:
-                return await call(
-                    connection,
-                    tool.name,
-                    arguments,
-                    timeout=options.timeout,
-                    images=options.images,
-                    limit=options.limit,
-                    asker=options.asker,
-                    decision=decided.get(),
+                limits = Limits(options.timeout)
+                call = Call(
+                    connection, tool.name, arguments, asker=options.asker, limits=limits, decision=decided.get()
                 )
+                return await call_for_model(call, reading=Reading(options.images, options.limit))
         except CassetteError:  # a model cannot fix it
             raise
         except MCPToolException as error:
@@ -347,7 +343,8 @@ class _Source:
     async def _connect(self) -> Connection:
         host = self._host
         services = Services(
-            consent=host.consent,
+            caller=host.caller,
+            taps=host.services.taps,
             elicitation=host.elicitation,
             sampling=host.sampling,
             open_transport=host.services.open_transport,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic import schema
-from mcp_magic.consent.consent import Request
+from mcp_magic.calls.call import Call, Limits
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -20,10 +18,11 @@ from mcp_magic.map.run import new_figure, percentile
 from mcp_magic.results.reasons import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
+    from mcp_magic.calls.caller import Caller
     from mcp_magic.inflight import Reports
     from mcp_magic.session.connection import Connection
 
@@ -112,18 +111,6 @@ class Bench:
         return parts
 
 
-async def _approved(connection: Connection, tool: str, arguments: Mapping[str, Any]) -> Callable[..., Any]:
-    """Check the arguments, ask for consent once, and return what makes one call."""
-    definition, consent, decision = await connection.find_tool(tool), connection.consent, None
-    arguments, _ = schema.prepare_arguments(arguments, definition.input_schema)
-    if consent is not None and consent.rules:
-        request = Request(connection.name, tool, arguments, definition=definition, trusted=connection.spec.trust)
-        decision = await consent.review(request)
-        if not decision.approved:
-            raise consent.refusal(request, decision)
-    return partial(connection.call_tool, tool, arguments, validate=False, decision=decision)
-
-
 async def run_bench(
     connection: Connection,
     tool: str,
@@ -146,22 +133,24 @@ async def run_bench(
     def under_way() -> str:
         return f"{bench.levels[-1].concurrency} in flight" if bench.levels else ""
 
-    call = await _approved(connection, tool, arguments)
+    caller = connection.caller
+    call = await caller.authorize(await caller.prepare(Call(connection, tool, arguments, is_shown=False)))
     with InFlightRequest(f"bench {bench.title}", connection.name, reports, detail=under_way):
-        await call(quiet=True)  # warms up
+        await caller.send(call)  # warms up
+        call = replace(call, limits=Limits(waits_if_busy=False))
         for concurrency in levels:
             bench.levels.append(Level(concurrency))
-            await _measure(call, tool, bench.levels[-1], seconds / len(levels))
+            await _measure(caller, call, bench.levels[-1], seconds / len(levels))
     return bench
 
 
-async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: float) -> None:
+async def _measure(caller: Caller, call: Call, level: Level, seconds: float) -> None:
     started = time.perf_counter()
 
     async def calls() -> None:
         while time.perf_counter() < started + seconds:
             try:
-                result = await call(quiet=True, wait_if_busy=False)
+                result = await caller.send(call)
             except (DeniedError, SessionClosedError):
                 raise
             except MCPMagicError as error:
@@ -169,7 +158,7 @@ async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: f
                 await asyncio.sleep(0)
             else:
                 if result.is_error:
-                    level.errors[one_line(f"{tool} failed{reason(result)}", 200)] += 1
+                    level.errors[one_line(f"{call.tool} failed{reason(result)}", 200)] += 1
                 else:
                     level.latencies.append(result.seconds)
 

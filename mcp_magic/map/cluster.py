@@ -13,6 +13,7 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.calls.caller import Caller
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError, SessionError
@@ -22,6 +23,7 @@ from mcp_magic.map.run import MapOptions, Outcome, Step, map_steps, outcome_of
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
+from mcp_magic.telemetry.spans import MeasuredCall, span_taps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Mapping, Sequence
@@ -43,7 +45,7 @@ class _Sessions:
         self._loop = asyncio.new_event_loop()
         self._opening = asyncio.Lock()
         self._open: dict[str, Connection] = {}
-        self.services = Services()
+        self.services = Services(Caller(observers=lambda call, others: (MeasuredCall(),)), taps=span_taps)
         self.services.trace.limit(0, 0)  # nothing here could show it
         self.paces: dict[str, Pace] = {}
         threading.Thread(target=self._loop.run_forever, name="mcp_magic sessions", daemon=True).start()

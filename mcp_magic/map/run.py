@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import clause, counted, duration, listed
-from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
+from mcp_magic.calls.call import Call, Limits
+from mcp_magic.consent.consent import PERSON, Consent, Decision
 from mcp_magic.consent.definitions import digest
 from mcp_magic.display.arguments import hidden_arguments, short_value
 from mcp_magic.display.document import Part, show_parts
@@ -36,6 +37,7 @@ from mcp_magic.errors import (
     SessionClosedError,
 )
 from mcp_magic.inflight import SIGNS, InFlightRequest, State, check_seconds, is_repeatable
+from mcp_magic.loops import on_own_loop, soon_on
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
@@ -55,7 +57,6 @@ from mcp_magic.protocol import BUSY
 from mcp_magic.results.reasons import reason
 from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.loops import on_own_loop, soon_on
 from mcp_magic.session.supervisor import State as SessionState
 
 if TYPE_CHECKING:
@@ -840,17 +841,9 @@ class MapRun:
         self._tally.send(stage.step.connection.name)
         self._tally.enter(1)
         try:
-            return await stage.session().call_tool(
-                stage.step.tool.name,
-                arguments,
-                timeout=self.options.timeout,
-                validate=False,
-                asker=self.options.asker,
-                run=self.options.run,
-                decision=decision,
-                wait_if_busy=False,
-                quiet=True,
-            )
+            caller = stage.step.connection.caller
+            call = replace(self._call_of(stage, arguments), connection=stage.session(), decision=decision)
+            return await caller.send(await caller.authorize(call))
         finally:
             self._tally.enter(-1)
 
@@ -883,20 +876,20 @@ class MapRun:
         consent = self._consent_of(stage)
         if consent is None:
             return
-        allowed, error = [], ""
+        caller, allowed, error = stage.step.connection.caller, [], ""
         for item in items:
             if item.step or item.arguments is None:
                 continue
-            request = self._request(stage, item.arguments)
+            request = self._call_of(stage, item.arguments).request
             if consent.denies(request):
-                error = str(consent.refusal(request, await consent.review(request)))
+                error = str(consent.refusal(request, (await caller.decide([request]))[0]))
                 item.end(DENIED, error)
                 await self._finish(item)
             else:
                 allowed.append(request)
         if allowed:
             options = self.options
-            stage.granted = await consent.review_set(allowed, policy=options.policy, approver=options.approver)
+            stage.granted = await caller.decide_set(allowed, policy=options.policy, approver=options.approver)
             if not stage.granted.approved:
                 raise consent.refusal(allowed[0], stage.granted)
         elif error:
@@ -907,25 +900,27 @@ class MapRun:
         consent = stage.step.connection.consent
         return None if consent is None or (self.options.asker == PERSON and not consent.rules) else consent
 
-    def _request(self, stage: _Stage, arguments: Mapping[str, Any]) -> Request:
+    def _call_of(self, stage: _Stage, arguments: Mapping[str, Any]) -> Call:
         step, options = stage.step, self.options
-        trusted = step.connection.spec.trust
-        return Request(step.connection.name, step.tool.name, arguments, options.asker, step.tool, trusted, options.run)
+        limits = Limits(options.timeout, waits_if_busy=False)
+        call = Call(step.connection, step.tool.name, arguments, step.tool, limits=limits, is_shown=False)
+        return replace(call, asker=options.asker, run=options.run)
 
     async def _decision(self, stage: _Stage, arguments: Mapping[str, Any]) -> Decision | None:
         """Return the decision about a call; if its arguments are known only now, there is one question for all."""
         consent = self._consent_of(stage)
         if stage.granted is not None or consent is None:
             return stage.granted
-        request = self._request(stage, arguments)
+        caller, request = stage.step.connection.caller, self._call_of(stage, arguments).request
         if consent.verdict(request) == "ask":
             async with stage.asking:
                 if stage.answer is None:
                     written = {name: _written(value) for name, value in stage.step.arguments.items()}
-                    stage.answer = await consent.review(request, summary=replace(request, arguments=written, calls=0))
+                    summary = replace(request, arguments=written, calls=0)
+                    stage.answer = await caller.decide_set([request], summary=summary)
             decision = stage.answer
         else:
-            decision = await consent.review(request)
+            [decision] = await caller.decide([request])
         if not decision.approved:
             raise consent.refusal(request, decision)
         return decision

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from mcp_magic import schema
 from mcp_magic._text import clean, counted, did_you_mean, listed
-from mcp_magic.apps.app import App
-from mcp_magic.apps.view import view_uri
-from mcp_magic.ask.elicitation import Elicitor, Questions
-from mcp_magic.ask.sampling import Prepared, SamplingQuestions
-from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
+from mcp_magic.ask.elicitation import Questions
+from mcp_magic.ask.sampling import SamplingQuestions
+from mcp_magic.calls.call import Call, CallObserver, Limits, Progress, progress_of
+from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     ArgumentsError,
-    InvalidResponseError,
     RequestTimeoutError,
     UnknownPromptError,
     UnknownToolError,
@@ -37,13 +34,13 @@ from mcp_magic.inflight import (
     check_seconds,
     is_repeatable,
 )
+from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.protocol import OutputCheck, check_output, checked, until_answered, without_context
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.cache import fresh_until
 from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
-from mcp_magic.session.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.session.notifications import Logs, Notices, request_level
 from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.requests import RequestSender
@@ -51,26 +48,27 @@ from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
 from mcp_magic.session.subscriptions import Subscription, check_announces
 from mcp_magic.session.supervisor import State, Supervisor
-from mcp_magic.session.tasks import EXTENSION, Tasks, TaskState, TaskWatcher
+from mcp_magic.session.tasks import EXTENSION, Tasks
 from mcp_magic.session.wire import Place
 from mcp_magic.skills import Skills
-from mcp_magic.telemetry.spans import Measured
 from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, Implementation, Prompt, ServerCapabilities, Tool
 
+    from mcp_magic.calls.caller import Caller
     from mcp_magic.config.specs import Spec
+    from mcp_magic.consent.consent import Consent
     from mcp_magic.consent.definitions import Change
     from mcp_magic.lint import Findings
     from mcp_magic.session.events import EventStream
     from mcp_magic.session.reader import Unusable
-    from mcp_magic.stderr import ErrorLog, Position
+    from mcp_magic.stderr import ErrorLog
 
 
 # Tools as awaitable Python functions, with the signature that their schema describes.
@@ -171,16 +169,6 @@ def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, 
     raise ArgumentsError(problem)
 
 
-def _end(app: App | None, outcome: CallToolResult | BaseException) -> None:
-    """Give the view of a call, if there is one, its result, or say why there is none."""
-    if app is None:
-        return
-    if isinstance(outcome, BaseException):
-        app.cancel(str(outcome))
-    else:
-        app.finish(outcome)
-
-
 def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
     if not isinstance(method, str):
@@ -210,7 +198,6 @@ class Connection:
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         skills: The skills that the server publishes: `await connection.skills.list()`.
-        apps: The views of its calls that are in use.
         catalog: What the server offers, cached.
         notices: The server's notifications: log messages, changes.
         roots: The directories that the server may ask for.
@@ -226,7 +213,6 @@ class Connection:
         self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
         self._watching: list[Callable[[], None]] = []
         self._published = State.CLOSED
-        self.apps: WeakSet[App] = WeakSet()
         self.catalog = Catalog(self._list, self._listed, services.clock, lambda text: self.notices.remarks.add(text))
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
@@ -239,7 +225,7 @@ class Connection:
             self.roots,
             logs,
             Questions(name, services.elicitation, questions, logs.log, self.trace.conceal),
-            SamplingQuestions(name, spec, services.sampling, services.consent, questions, logs.log),
+            SamplingQuestions(name, spec, services.sampling, services.caller.consent, questions, logs.log),
             lambda why: self._supervisor.stream_cut(why),
             services.clock,
             self._updated,
@@ -307,8 +293,6 @@ class Connection:
             self.publish("session", "", str(self.state))
         for callback in self._watching:
             callback()
-        for app in self.apps:
-            app.session_changed()
 
     def _listed(self, kind: str) -> None:
         if kind == "tools":
@@ -352,7 +336,7 @@ class Connection:
     @property
     def consent(self) -> Consent | None:
         """The host's rules about who may call what; None where calls need no approval."""
-        return self._services.consent
+        return self.caller.consent
 
     def check_process(self) -> None:
         """Raise SessionClosedError if this process is a forked child of the one that opened the session."""
@@ -506,7 +490,11 @@ class Connection:
 
     # Requests
 
-    @on_own_loop
+    @property
+    def caller(self) -> Caller:
+        """The way of its calls: `await connection.caller.call(Call(connection, "add", {"a": 1, "b": 2}))`."""
+        return self._services.caller
+
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
         """Call a tool.
 
@@ -525,7 +513,7 @@ class Connection:
             SessionError: The session failed.
         """
         try:
-            result = await self.call_tool(tool, _together(arguments, named) if arguments else named)
+            result = await self.caller.call(Call(self, tool, _together(arguments, named) if arguments else named))
         except ArgumentsError as error:
             option, known = next(filter(named.__contains__, _OPTIONS), None), self.catalog.tool(tool)
             if option is None or known is None or option in known.input_schema.get("properties", {}):
@@ -534,7 +522,6 @@ class Connection:
             raise ArgumentsError(f"{error}\n  `{option}` is an option of call_tool: `{line}`") from None
         return result.raise_for_error() if result.is_error else result
 
-    @on_own_loop
     async def call_tool(
         self,
         tool: str,
@@ -545,21 +532,11 @@ class Connection:
         on_progress: ProgressFnT | None = None,
         validate: bool = True,
         asker: str = PERSON,
-        run: str | None = None,
-        decision: Decision | None = None,
-        elicitor: Elicitor | None = None,
-        prepared: Prepared | None = None,
-        repeat: bool = True,
-        wait_if_busy: bool = True,
-        quiet: bool = False,
-        on_app: Callable[[App], None] | None = None,
-        drafted: App | None = None,
-        watcher: TaskWatcher | None = None,
     ) -> ToolResult:
         """Call a tool and return its result, also one that reports an error.
 
         Of a call that the server makes a task, the result comes when the task has ended. Interrupting the wait cancels
-        the task, unless a `watcher` follows it.
+        the task.
 
         Args:
             tool: Its name on this server.
@@ -571,21 +548,7 @@ class Connection:
                 shown below the cell.
             validate: Whether to check the arguments against the tool's schema first, and fill in its defaults for
                 required arguments that were left out.
-            asker: Who makes the call, for consent: the user, `"agent"`, `"server NAME"`, `"app NAME"`.
-            run: The agent run that makes it, or None.
-            decision: A decision of consent about this call; consent is then not asked again.
-            elicitor: Answers the server's elicitations during this call, instead of the host's.
-            prepared: Decides first about sampling requests during this call, and may answer them.
-            repeat: Whether a call that may have run may be retried if `inflight.is_repeatable` allows it.
-            wait_if_busy: Whether to wait and retry when the server answers HTTP 429 or 503 with `Retry-After`. If not,
-                the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
-                alone.
-            quiet: Whether it is not shown while it waits: neither its progress nor log messages.
-            on_app: Called with the tool's view, if it has one, when the call goes out: it shows the arguments, and the
-                result when it comes.
-            drafted: The tool's view, if it was shown before the call goes out (`draft_app`): it is used then, and
-                `on_app` is not called.
-            watcher: Follows the call in the background.
+            asker: Who makes the call, for consent: you, `"agent"`, `"server NAME"`, `"app NAME"`.
 
         Raises:
             ArgumentsError: The arguments cannot be sent; nothing was sent.
@@ -596,85 +559,82 @@ class Connection:
             ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
-        if self._supervisor.is_of_other_process:
-            self.check_process()
-        catalog = self.catalog
-        # as `catalog.tool`, without a call more on the way of each `%mcp call`
-        known = catalog.current_tools.get(tool) if catalog.clock() < catalog.tools_until else None
-        filled: dict[str, Any] = {}
-        known = known or await self._definition(tool, timeout, must_be_there=validate)
-        if validate:
-            assert known is not None
-            given, filled = self._prepared(arguments, known)
-        else:
-            given = schema.json_arguments(arguments)
-        consent = self._services.consent
-        if consent is not None and (decision is not None or asker != PERSON or consent.rules):
-            request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
-            allowed = await self._allowed(request, consent, decision)
-            if allowed is not given:
-                given, filled = schema.json_arguments(allowed), {}
-        output = OutputCheck()
-        begun: Position | None = None
-        task: TaskState | None = None
+        call = Call(self, tool, arguments, asker=asker, limits=Limits(timeout, max_total_timeout))
+        observers = () if on_progress is None else (Progress(on_progress),)
+        return await self.caller.call(call, *observers, validate=validate)
+
+    async def send_call(self, call: Call, observers: Sequence[CallObserver] = ()) -> ToolResult:
+        """Send a call and return its result; `Caller.send` does, which looks after consent."""
+        definition, begun, task, output = call.definition, None, None, OutputCheck()
 
         def check(raw: CallToolResult, attempt: Attempt) -> None:
             nonlocal begun, task, output
             begun, task = attempt.begun, attempt.task
             if task is None:
-                output = self._check_output(raw, known or self.catalog.tools.get(tool))
+                output = self._check_output(raw, definition or self.catalog.tools.get(call.tool))
 
-        app = self._app_of(known, given, on_app, drafted) if known is not None and known.meta else None
-        if watcher is not None:
-            watcher.call_sent()
-        session = self._supervisor.known
-        version = session.protocol_version if session is not None else None
-        measured = Measured(self.name, tool, self.spec, self._services.metrics, version)
-        try:
-            raw: CallToolResult = await self._sender.send(
-                f"{self.name}:{tool}",
-                partial(call_tool, tool=tool, arguments={**given}),  # the caller may change its own while this waits
-                timeout,
-                is_call=True,
-                check=check,
-                elicitor=elicitor,
-                prepared=prepared,
-                on_progress=on_progress,
-                max_total=max_total_timeout,
-                harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
-                wait_if_busy=wait_if_busy,
-                quiet=quiet,
-            )
-            if task is not None:
-                limits: Any = {"elicitor": elicitor, "prepared": prepared, "max_total": max_total_timeout}
-                waiting = self._services.waiting(self.name, self.spec, tool, task.id)
-                with waiting if watcher is None else nullcontext():
-                    ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
-                raw, output = self._result_of(tool, known or self.catalog.tools.get(tool), ended)
-        except BaseException as error:
-            measured.end(error)
-            _end(app, error)
-            raise
-        measured.end(tool_failed=raw.is_error is True)
-        _end(app, raw)
-        unchecked = schema.unchecked_arguments(given, known.input_schema) if known is not None else ""
-        result = ToolResult(
+        started = time.perf_counter()
+        raw: CallToolResult = await self._sender.send(
+            call.name,
+            partial(call_tool, tool=call.tool, arguments={**call.arguments}),  # the caller may change its own meanwhile
+            call.limits.timeout,
+            is_call=True,
+            check=check,
+            elicitor=call.answerers.elicitor,
+            prepared=call.answerers.sampler,
+            on_progress=progress_of(observers),
+            max_total=call.limits.max_total,
+            harmless=call.limits.may_repeat and self.spec.trust and is_repeatable(self.spec, definition),
+            wait_if_busy=call.limits.waits_if_busy,
+            quiet=not call.is_shown,
+        )
+        if task is not None:
+            ended = await self._tasks.follow(call, task, observers)
+            raw, output = self._result_of(call.tool, definition or self.catalog.tools.get(call.tool), ended)
+        unchecked = ""
+        if definition is not None:
+            unchecked = schema.unchecked_arguments(call.arguments, definition.input_schema)
+        return ToolResult(
             raw,
             server=self.name,
-            tool=tool,
-            seconds=measured.seconds,
-            output_schema=getattr(known, "output_schema", None),
-            clue=clue(self.place, tool, begun) if raw.is_error else "",
-            filled=filled,
+            tool=call.tool,
+            seconds=time.perf_counter() - started,
+            output_schema=getattr(definition, "output_schema", None),
+            clue=clue(self.place, call.tool, begun) if raw.is_error else "",
+            filled=dict(call.filled),
             unfit=output.unfit,
             unchecked="; ".join(filter(None, (unchecked, output.unchecked))),
             outdated=self._outdated(),
-            app=None if raw.is_error else app,
         )
-        return self._fitting(result)
 
-    async def _definition(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
-        """Return the definition of a tool, within the time-out of its call."""
+    async def resume_call(self, call: Call, task: str, observers: Sequence[CallObserver]) -> ToolResult:
+        """Wait for the task that an earlier call has become, and return its result; `Caller.resume` does."""
+        started = time.perf_counter()
+        await self.catalog.settle("tools")
+        definition = self.catalog.tools.get(call.tool)
+        ended = await self._tasks.follow(call, await self._tasks.state(call.tool, task), observers)
+        raw, output = self._result_of(call.tool, definition, ended)
+        return ToolResult(
+            raw,
+            server=self.name,
+            tool=call.tool,
+            seconds=time.perf_counter() - started,
+            output_schema=getattr(definition, "output_schema", None),
+            unfit=output.unfit,
+            unchecked=output.unchecked,
+        )
+
+    async def define(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
+        """Return the definition of a tool for a call, within its time-out; None if it may be missing, and is.
+
+        Raises:
+            RequestTimeoutError: The tools were not listed in time; the call was not sent.
+            UnknownToolError: The server has no such tool, or its definition cannot be used.
+        """
+        if self._supervisor.is_of_other_process:
+            self.check_process()
+        if (definition := self.catalog.tool(tool)) is not None:
+            return definition
         what = f"{self.name}:{tool}"
         check_seconds(what, timeout=timeout)
         limit = asyncio.timeout(timeout)
@@ -693,30 +653,6 @@ class Connection:
             raise UnknownToolError(self.why_unknown("tools", name))
         return self.catalog.tools.get(name)
 
-    def draft_app(self, tool: Tool) -> App:
-        """Return the view of a call that a model still writes; `call_tool` takes it as `drafted`."""
-        app = App(self, tool, {}, is_whole=False)
-        self.apps.add(app)
-        return app
-
-    def _app_of(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        on_app: Callable[[App], None] | None,
-        drafted: App | None,
-    ) -> App | None:
-        """Return the view of a call that goes out, or None if its tool has none."""
-        if not view_uri(tool):
-            return None
-        if drafted is not None and drafted in self.apps and drafted.begin(tool, arguments):
-            return drafted
-        app = App(self, tool, arguments)
-        self.apps.add(app)
-        if on_app is not None:
-            on_app(app)
-        return app
-
     def _check_output(self, raw: CallToolResult, tool: Tool | None) -> OutputCheck:
         """Check a result by the tool's output schema; a tool whose answer does not fit is remarked once."""
         if tool is None or tool.output_schema is None:
@@ -729,13 +665,6 @@ class Connection:
             self.notices.remarks.add(f"the tool `{tool.name}`: {output.unfit}")
         return output
 
-    def _fitting(self, result: ToolResult) -> ToolResult:
-        """Return a result; where answers are checked strictly, raise InvalidResponseError if it does not fit."""
-        if not result.unfit or not self._services.outputs.strict:
-            return result
-        text = f"{self.name}:{result.tool}: {result.unfit}\n  The tool has run: `error.result` has its answer"
-        raise InvalidResponseError(text, result)
-
     # Tasks
 
     @property
@@ -743,31 +672,6 @@ class Connection:
         """Whether the server announces that it makes tasks of calls."""
         capabilities = self.capabilities
         return capabilities is not None and EXTENSION in (capabilities.extensions or {})
-
-    @on_own_loop
-    async def resume_task(self, tool: str, task: str, watcher: TaskWatcher) -> ToolResult:
-        """Wait for a task that an earlier call of a tool has started, by the task's id; return its result.
-
-        Raises:
-            ProtocolError: The server does not know the task.
-            SessionError: The session failed.
-        """
-        started = time.perf_counter()
-        await self.catalog.settle("tools")
-        known = self.catalog.tools.get(tool)
-        watcher.call_sent()
-        ended = await self._tasks.follow(tool, await self._tasks.state(tool, task), quiet=True, watcher=watcher)
-        raw, output = self._result_of(tool, known, ended)
-        result = ToolResult(
-            raw,
-            server=self.name,
-            tool=tool,
-            seconds=time.perf_counter() - started,
-            output_schema=known.output_schema if known is not None else None,
-            unfit=output.unfit,
-            unchecked=output.unchecked,
-        )
-        return self._fitting(result)
 
     def _result_of(self, tool: str, known: Tool | None, raw: Any) -> tuple[CallToolResult, OutputCheck]:
         """Read the result of a task. Raises InvalidResponseError if it is none."""
@@ -790,16 +694,7 @@ class Connection:
         try:
             yield
         except ArgumentsError as error:
-            raise self._explained(error) from None
-
-    def _explained(self, error: ArgumentsError) -> ArgumentsError:
-        return ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error
-
-    def _prepared(self, arguments: Mapping[str, Any], tool: Tool) -> tuple[dict[str, Any], dict[str, Any]]:
-        try:
-            return schema.prepare_arguments(arguments, tool.input_schema)
-        except ArgumentsError as error:
-            raise self._explained(error) from None
+            raise (ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error) from None
 
     def _outdated(self) -> str:
         """Return `outdated`, but look once a second at most: there may be thousands of calls."""
@@ -808,16 +703,6 @@ class Connection:
             self._changed_programs = self.outdated
             self._look_at = now + LOOK_SECONDS
         return self._changed_programs
-
-    async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
-        """Return the arguments that consent allows for a call."""
-        if decision is None:
-            return await consent.check(request)
-        if decision.definition and decision.definition != consent.definitions.seal(request.name):
-            decision = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
-        if not decision.approved:
-            raise consent.refusal(request, decision)
-        return request.arguments if decision.arguments is None else decision.arguments
 
     @on_own_loop
     async def read(
@@ -988,13 +873,12 @@ class Connection:
         return found
 
     async def _allowed_params(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method != CALL or self.consent is None or not isinstance(params.get("name"), str):
+        if method != CALL or not isinstance(params.get("name"), str):
             return params
         name, arguments = params["name"], params.get("arguments")
-        known = self.catalog.tools.get(name)
-        given = arguments if isinstance(arguments, dict) else {}
-        allowed = await self.consent.check(Request(self.name, name, given, PERSON, known, self.spec.trust))
-        return {**params, "arguments": dict(allowed)} if isinstance(arguments, dict) else params
+        sent = arguments if isinstance(arguments, dict) else {}
+        allowed = await self.caller.authorize(Call(self, name, sent, self.catalog.tools.get(name)))
+        return {**params, "arguments": dict(allowed.arguments)} if isinstance(arguments, dict) else params
 
     @on_own_loop
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

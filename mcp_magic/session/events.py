@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from mcp_magic.session.loops import News
+from mcp_magic.loops import News
 
 if TYPE_CHECKING:
     import asyncio

@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
+from mcp_magic.calls.caller import Caller
 from mcp_magic.inflight import Reports
 from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.transports import Opener, open_transport
-from mcp_magic.telemetry.spans import span_taps
 from mcp_magic.trace.trace import Tap, Trace
 
 if TYPE_CHECKING:
     import asyncio
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.consent.consent import Consent
-    from mcp_magic.telemetry.metrics import Metrics
-
-
-@dataclass
-class Outputs:
-    """How answers of tools are checked.
-
-    Attributes:
-        strict: Whether an answer that does not fit its tool's output schema is an `InvalidResponseError`, whose
-            `.result` has it; else it is kept, with a remark.
-    """
-
-    strict: bool = False
-
-
-class KeepsTasks(Protocol):
-    """Keeps the ids of tasks."""
-
-    def __call__(self, server: str, spec: Spec, tool: str, task: str) -> AbstractContextManager[None]:
-        """Keep the id of a task while a call waits for it."""
 
 
 class HoldsConnections(Protocol):
@@ -64,24 +42,21 @@ class HoldsConnections(Protocol):
 class Services:
     """What a host shares with each of its connections. The defaults suit a connection without a host.
 
-    `taps` returns further listeners to the messages of a connection, given its name and its spec; `protocols` are the
-    specs of servers that support only the handshake. `clock` returns seconds, by which answers are kept. `waiting`
-    keeps the task of a call that is waited for.
+    `caller` makes the calls. `taps` returns further listeners to the messages of a connection, given its name and its
+    spec; `protocols` are the specs of servers that support only the handshake. `clock` returns seconds, by which
+    answers are kept.
     """
 
-    consent: Consent | None = None
+    caller: Caller = field(default_factory=Caller)
     elicitation: ElicitationSettings = field(default_factory=ElicitationSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     logins: LogIns = field(default_factory=LogIns)
     protocols: list[Spec] = field(default_factory=list)
     reconnection: Reconnection = field(default_factory=Reconnection)
     reports: Reports = field(default_factory=Reports)
-    outputs: Outputs = field(default_factory=Outputs)
     trace: Trace = field(default_factory=Trace)
     events: Events = field(default_factory=Events)
-    metrics: Metrics | None = None
-    taps: Callable[[str, Spec], Iterable[Tap]] = span_taps
+    taps: Callable[[str, Spec], Iterable[Tap]] = lambda name, spec: ()
     open_transport: Opener = open_transport
     host: HoldsConnections | None = None
     clock: Callable[[], float] = time.time
-    waiting: KeepsTasks = lambda server, spec, tool, task: nullcontext()

@@ -7,13 +7,12 @@ extension, so a server may answer any `tools/call` with a task instead of a resu
 from __future__ import annotations
 
 import asyncio
-import math
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic._text import duration
+from mcp_magic.calls.task import FINAL, LONGEST_SECONDS, MAX_QUESTIONS, TaskState
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     CallCancelledError,
@@ -27,23 +26,17 @@ from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import request_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcp import Client
     from mcp.client.extension import ClientExtension
 
-    from mcp_magic.inflight import Answerer
+    from mcp_magic.calls.call import Call, CallObserver
     from mcp_magic.session.requests import RequestSender
     from mcp_magic.session.supervisor import Supervisor
     from mcp_magic.session.wire import Place
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-
-Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
-
-STATUSES: tuple[str, ...] = get_args(Status)
-
-FINAL = ("completed", "failed", "cancelled")  # statuses after which a task no longer changes
 
 GET, UPDATE, CANCEL = "tasks/get", "tasks/update", "tasks/cancel"
 
@@ -51,19 +44,9 @@ FIRST_SECONDS = 0.05
 """Seconds before the first question after a task; each pause is twice as long, up to the server's interval. So a quick
 task is noticed at once, although servers name intervals of seconds."""
 
-USUAL_SECONDS = 1.0  # interval where the server names none
-
-SHORTEST_SECONDS, LONGEST_SECONDS = 0.2, 60.0  # bounds of the server's interval
-
 REQUEST_SECONDS = 30.0  # seconds that the server has for one answer about a task
 
 CANCEL_SECONDS = 0.3  # seconds that an interrupted cell waits for the answer to `tasks/cancel`
-
-MAX_ID = 2_000  # characters of a task's id
-
-MAX_QUESTIONS = 100  # questions that a task may have open
-
-MAX_MESSAGE = 2_000  # characters kept of a status message: more than are shown, so that a secret is masked before
 
 FAILURES = 3  # errors in a row after which the server is no longer asked
 
@@ -72,90 +55,6 @@ _INTERNAL = -32603  # JSON-RPC error code of a failed task that names none
 UNKNOWN = -32602  # JSON-RPC error code: the server has no such task (any more)
 
 _LASTING = (UNKNOWN, METHOD_NOT_FOUND, -32021)  # codes of errors that another question would not end
-
-
-@dataclass(frozen=True)
-class TaskState:
-    """What a server said last about a task.
-
-    Attributes:
-        id: Its id.
-        status: `"working"`, `"input_required"`, `"completed"`, `"failed"` or `"cancelled"`.
-        message: What the server says about it, unmasked; "" for nothing.
-        ttl: Seconds from its creation for which the server keeps it, or None if it names no limit.
-        interval: Seconds between two questions, as the server wants it, or None.
-        result: The result of a completed task, as it came.
-        error: The JSON-RPC error of a failed task.
-        questions: The server's open questions, by a key.
-    """
-
-    id: str
-    status: Status = "working"
-    message: str = ""
-    ttl: float | None = None
-    interval: float | None = None
-    result: Mapping[str, Any] = field(default_factory=dict)
-    error: Mapping[str, Any] = field(default_factory=dict)
-    questions: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, raw: Mapping[str, Any], of: str = "") -> TaskState:
-        """Read a server's answer; `of` is the id of the task that it was asked about. Raises ValueError if it is wrong.
-
-        >>> TaskState.read({"taskId": "a", "status": "working", "ttlMs": 60000, "pollIntervalMs": 5000}).ttl
-        60.0
-        """
-        id_, status = raw.get("taskId"), raw.get("status")
-        if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID:
-            raise ValueError(f"its taskId is not a text of 1 to {MAX_ID:,} characters")
-        if of and id_ != of:
-            raise ValueError(f"it is about the task {one_line(id_, 60)!r}, not about {one_line(of, 60)!r}")
-        if status not in STATUSES:
-            raise ValueError(f"the task's status is {one_line(str(status), 40)!r}, not one of {', '.join(STATUSES)}")
-        message = raw.get("statusMessage")
-        if status == "completed" and of and not isinstance(raw.get("result"), dict):
-            raise ValueError("the task is completed, but the answer has no result")
-        if len(_object(raw.get("inputRequests"))) > MAX_QUESTIONS:
-            raise ValueError(f"the task has more than {MAX_QUESTIONS} open questions")
-        return cls(
-            id_,
-            cast("Status", status),
-            message[:MAX_MESSAGE] if isinstance(message, str) else "",
-            _seconds(raw.get("ttlMs")),
-            _seconds(raw.get("pollIntervalMs")),
-            *(_object(raw.get(name)) for name in ("result", "error", "inputRequests")),
-        )
-
-    @property
-    def pause(self) -> float:
-        """Seconds between two questions about it: the server's interval, within bounds."""
-        if self.interval is None:
-            return USUAL_SECONDS
-        return min(max(self.interval, SHORTEST_SECONDS), LONGEST_SECONDS)
-
-
-def _seconds(milliseconds: Any) -> float | None:
-    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
-        return None
-    return milliseconds / 1000 if math.isfinite(milliseconds) and 0 <= milliseconds < 1e15 else None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-class TaskWatcher(Protocol):
-    """Follows a call that may become a task. The task goes on at the server when the watcher no longer waits for it."""
-
-    @property
-    def is_cancelling(self) -> bool:
-        """Whether the user has cancelled the call, so that the server is to be told."""
-
-    def call_sent(self) -> None:
-        """Note that the call goes out: consent has been given."""
-
-    def task_changed(self, state: TaskState) -> None:
-        """Take the first state of a task, and each that differs."""
 
 
 class Tasks:
@@ -181,42 +80,37 @@ class Tasks:
         """Whether the session is open or will be, so that it is worth to ask again after an error."""
         return self._supervisor.client is not None or self._supervisor.comes_back
 
-    async def follow(
-        self,
-        tool: str,
-        state: TaskState,
-        *,
-        quiet: bool,
-        watcher: TaskWatcher | None,
-        elicitor: Answerer | None = None,
-        prepared: Answerer | None = None,
-        max_total: float | None = None,
-    ) -> Mapping[str, Any]:
-        """Wait for the end of a task, also over reconnects, and return its result as it came.
+    async def follow(self, call: Call, state: TaskState, observers: Sequence[CallObserver]) -> Mapping[str, Any]:
+        """Wait for the end of the task that a call has become, also over reconnects; return its result as it came.
 
         Raises:
             CallCancelledError: The server, or the user, has cancelled it.
             ProtocolError: It failed, or the server no longer knows it.
             SessionError: The session has ended.
         """
-        title = f"{self.place.name}:{tool}"
-        task = _Following(self, tool, state, watcher)
+        tool, title = call.tool, call.name
+
+        def changed(state: TaskState) -> None:
+            for observer in observers:
+                observer.task_changed(call, state)
+
+        task = _Following(self, tool, state, changed)
         request = InFlightRequest(
             title,
             self.place.name,
-            Reports() if quiet else self._reports,
-            max_total=max_total,
-            elicitor=elicitor,
-            prepared=prepared,
+            self._reports if call.is_shown else Reports(),
+            max_total=call.limits.max_total,
+            elicitor=call.answerers.elicitor,
+            prepared=call.answerers.sampler,
             masked=self.place.masked,
             detail=lambda: task.state.message or f"task {task.state.status.replace('_', ' ')}",
         )
-        with nullcontext() if quiet or self._reports.reporter is None else request:
+        with request if call.is_shown and self._reports.reporter is not None else nullcontext():
             try:
                 ended = await request.wait(task.run(), self._calls)
             except (asyncio.CancelledError, RequestTimeoutError, InvalidResponseError, CallCancelledError) as error:
-                leaves = watcher is not None and not watcher.is_cancelling
-                if not (leaves and isinstance(error, asyncio.CancelledError)):
+                is_left = any(observer.leaves_task for observer in observers)
+                if not (is_left and isinstance(error, asyncio.CancelledError)):
                     await self._cancel(tool, state.id)
                 raise
         if ended.status == "completed":
@@ -288,12 +182,12 @@ class Tasks:
 class _Following:
     """A task that is asked about until it ends; what it wants to know is asked of the user meanwhile."""
 
-    def __init__(self, tasks: Tasks, tool: str, state: TaskState, watcher: TaskWatcher | None) -> None:
+    def __init__(self, tasks: Tasks, tool: str, state: TaskState, changed: Callable[[TaskState], None]) -> None:
         self.state = state
         self._tasks = tasks
         self._tool = tool
         self._title = f"{tasks.place.name}:{tool}"
-        self._watcher = watcher
+        self._changed = changed
         self._asked: dict[str, asyncio.Task[dict[str, Any]]] = {}
         self._answered: set[str] = set()
         self._next = FIRST_SECONDS
@@ -303,22 +197,18 @@ class _Following:
 
     async def run(self) -> TaskState:
         """Wait for the end of the task, and return its last state."""
-        self._changed()
+        self._changed(self.state)
         try:
             while self.state.status not in FINAL:
                 self._ask()
                 await self._pause()
                 await self._update()
                 if await self._send(GET, {}):
-                    self._changed()
+                    self._changed(self.state)
         finally:
             for question in self._asked.values():
                 question.cancel()
         return self.state
-
-    def _changed(self) -> None:
-        if self._watcher is not None:
-            self._watcher.task_changed(self.state)
 
     def _ask(self) -> None:
         """Begin to ask what was not asked before; stop asking what the server no longer wants to know."""

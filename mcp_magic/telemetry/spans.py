@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from mcp_magic.calls.call import CallObserver
 from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.trace.trace import OUT, Tap
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
+    from mcp_magic.calls.call import Call
+    from mcp_magic.results.results import ToolResult
     from mcp_magic.telemetry.metrics import Metrics
 
 
@@ -159,41 +162,40 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
     return {attribute: name, **({"gen_ai.operation.name": operation} if operation else {})}
 
 
-# One tool call with its counters and its span, however it ends.
+# One call with its counters and its span, however it ends.
 
 
-class Measured:
-    """An approved call from now on until `end`: counted and timed, in a span above those of the SDK."""
+class MeasuredCall(CallObserver):
+    """Counts and times an approved call, in a span above those of the SDK; `metrics` may be missing."""
 
-    __slots__ = ("_counter", "_server", "_span", "_started", "_tool", "seconds")
-
-    def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None, version: str | None = None) -> None:
-        self._server = server
-        self._tool = tool
-        self._counter = counter
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics
         self._span: tuple[AbstractContextManager[Span], Span] | None = None
-        self.seconds = 0.0
-        api, named = _api()
-        # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
-        if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
+        self._started = 0.0
+
+    def sent(self, call: Call) -> None:
+        """Begin the span."""
+        if recording():
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": tool,
-                SERVER: server,
-                **place(spec),
+                "gen_ai.tool.name": call.tool,
+                SERVER: call.connection.name,
+                **place(call.connection.spec),
             }
-            if version is not None:
+            if (version := call.connection.protocol_version) is not None:
                 attributes["mcp.protocol.version"] = version
-            context = span(f"execute_tool {tool}", attributes)
+            context = span(f"execute_tool {call.tool}", attributes)
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
 
-    def end(self, error: BaseException | None = None, *, tool_failed: bool = False) -> None:
-        """Note how it ended: with an error, or with an answer that may be an error of the tool."""
-        self.seconds = time.perf_counter() - self._started
-        if self._counter is not None:
+    def ended(self, call: Call, outcome: ToolResult | BaseException) -> None:
+        """Count the call, and end the span; an error that the tool reports is a failure."""
+        error = outcome if isinstance(outcome, BaseException) else None
+        tool_failed = error is None and outcome.is_error  # type: ignore[union-attr]
+        if self._metrics is not None:
             failure = error_kind(error) if error is not None else TOOL_ERROR if tool_failed else ""
-            self._counter.record(self._server, self._tool, self.seconds, failure)
+            seconds = time.perf_counter() - self._started
+            self._metrics.record(call.connection.name, call.tool, seconds, failure)
         if self._span is not None:
             context, made = self._span
             if tool_failed:

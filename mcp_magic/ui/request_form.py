@@ -37,11 +37,11 @@ from mcp_magic.display.document import (
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.inflight import Report, shown_reports
+from mcp_magic.loops import running_loop
 from mcp_magic.results.cards import heading
 from mcp_magic.results.content import read_line
 from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment, prompt_line, prompt_schema
 from mcp_magic.schema.validate import argument_problems, valid_example
-from mcp_magic.session.loops import running_loop
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
 from mcp_magic.ui.widgets import (

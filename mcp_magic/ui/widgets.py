@@ -16,8 +16,8 @@ from mcp_magic.activity import activity
 from mcp_magic.display.comms import keep_in_order
 from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
 from mcp_magic.display.text import one_line, shorten
+from mcp_magic.loops import running_loop
 from mcp_magic.schema.fields import literal
-from mcp_magic.session.loops import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -19,6 +19,7 @@ from mcp_magic.agent.drafts import INTERVAL, MAX_TEXT, healed
 from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.apps.app import App
+from mcp_magic.apps.calls import views_of
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
@@ -115,7 +116,7 @@ async def test_a_view_shows_drafts_then_input_and_result(host, screen):
     [result] = done.results
     assert result is not None
     assert isinstance(result.app, App)
-    assert list(host["dash"].apps) == [result.app]
+    assert list(views_of(host["dash"])) == [result.app]
     assert screen.written == [{}]
     assert [type(entry).__name__ for entry in done.transcript.entries] == ["Asked", "Said", "Called", "Said"]
     [called] = done.transcript.calls

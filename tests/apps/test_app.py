@@ -14,6 +14,8 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic._host import Host
 from mcp_magic.apps.app import MAX_MESSAGES, MAX_PENDING, App
+from mcp_magic.apps.calls import CallView, views_of
+from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from tests.support.app_pages import Page
@@ -287,7 +289,7 @@ async def test_view_of_running_call_gets_result_or_reason(host):
     apps.add_html_resource("ui://slow/view", "<p>")
     slow = await host.connect(MCPServer("slow", extensions=[apps]), name="slow")
     shown: list[App] = []
-    calls = [asyncio.create_task(slow.call_tool("look", {}, on_app=shown.append)) for _ in range(2)]
+    calls = [asyncio.create_task(slow.caller.call(Call(slow, "look", {}), CallView(shown.append))) for _ in range(2)]
     while len(shown) < 2:
         await asyncio.sleep(0)
     pages = [Page(app, "a") for app in shown]
@@ -307,11 +309,12 @@ async def test_view_gets_only_the_approved_input(host):
     shown: list[App] = []
 
     async def change(request: Request) -> Decision:
-        assert (shown, list(host["dash"].apps)) == ([], [])
+        assert (shown, list(views_of(host["dash"]))) == ([], [])
         return Decision.approve({"region": "US"})
 
     host.consent.approver = change
-    await host["dash"].call_tool("sales", {"region": "secret"}, asker="agent", on_app=shown.append)
+    call = Call(host["dash"], "sales", {"region": "secret"}, asker="agent")
+    await host.caller.call(call, CallView(shown.append))
     [app] = shown
     assert (await Page(app).shown())["arguments"] == {"region": "US"}
 
@@ -326,7 +329,7 @@ async def test_views_that_nobody_holds_are_forgotten(host):
     await host.call("dash:sales")
     held = await host.call("dash:sales")
     gc.collect()
-    assert list(host["dash"].apps) == [held.app]
+    assert list(views_of(host["dash"])) == [held.app]
 
 
 async def test_failing_channel_loses_view_but_keeps_session(host, app):

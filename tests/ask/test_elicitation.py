@@ -25,6 +25,7 @@ from mcp_types import (
 from mcp_magic import inflight
 from mcp_magic.ask.elicitation import Answer, Elicitation, elicitation_question, question_part, secrets_marked
 from mcp_magic.ask.question import Reply, outcome_bundle
+from mcp_magic.calls.call import Answerers, Call
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
@@ -69,7 +70,8 @@ async def test_answer_reaches_the_tool_unless_it_cannot_be_sent(host):
     assert "'Where to?' is asked again: the answer.city: character 4 is '\\ud800'" in logged(connection)
     assert connection.failures == 0
     own = Scripted(Answer.accept({"city": "Rome"}))
-    assert (await connection.call_tool("plan", {}, elicitor=own)).text == "accept Rome 3", "a call may bring its own"
+    call = Call(connection, "plan", {}, answerers=Answerers(own))
+    assert (await host.caller.call(call)).text == "accept Rome 3", "a call may bring its own"
     host.elicitation.elicitor = None
     assert (await connection.call("plan")).text == "decline"
     assert "decline: you cannot be asked: host.elicitor is None" in logged(connection)

@@ -15,6 +15,7 @@ from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from mcp_magic.errors import ConfigError, DeniedError
 from tests.support.bundled import load
+from tests.support.calling import allowed
 from tests.support.persons import Approver
 
 AGENT = Request("fs", "write_file", {"path": "/tmp/a", "api_key": "sesame-123"}, asker="agent")
@@ -23,7 +24,7 @@ AGENT = Request("fs", "write_file", {"path": "/tmp/a", "api_key": "sesame-123"},
 async def decided(consent: Consent, request: Request = AGENT, **changes: Any) -> str:
     """Return "called" with the arguments, or the denial."""
     try:
-        arguments = await consent.check(replace(request, **changes))
+        arguments = await allowed(consent, replace(request, **changes))
     except DeniedError as error:
         return str(error)
     return f"called with {dict(arguments)}"
@@ -115,7 +116,7 @@ async def test_always_means_what_it_says(always, same, other_arguments, other_ru
     approver = Approver(Decision.approve(always=always))
     consent = Consent(approver=approver, rules=[Rule("ask", "fs:*")])
     request = replace(AGENT, run="run-1", arguments={"path": "/tmp/[a]*"})
-    await consent.check(request)
+    await allowed(consent, request)
     rules = list(consent.rules)
     for again, covered in (
         (request, same),
@@ -124,7 +125,7 @@ async def test_always_means_what_it_says(always, same, other_arguments, other_ru
     ):
         consent.rules[:] = rules
         before = len(approver.asked)
-        await consent.check(again)
+        await allowed(consent, again)
         assert (len(approver.asked) == before) == covered
     consent.forget_run("run-1")
     consent.forget_run("run-2")
@@ -138,7 +139,7 @@ async def test_always_means_what_it_says(always, same, other_arguments, other_ru
 async def test_always_for_these_arguments_means_these_values(approved, other):
     consent = approving(Decision.approve(always="arguments"))
     request = replace(AGENT, arguments={"x": approved})
-    await consent.check(request)
+    await allowed(consent, request)
     for rules in (list(consent.rules), parse_rules(write_rules(consent.rules), source="x")):
         saved = Consent(rules=rules)
         assert (await decided(saved, request)).startswith("called")
@@ -148,7 +149,7 @@ async def test_always_for_these_arguments_means_these_values(approved, other):
 
 async def test_always_covers_the_edited_call_and_not_the_first():
     consent = approving(Decision.approve({"path": "/tmp/b"}, always="arguments"))
-    await consent.check(AGENT)
+    await allowed(consent, AGENT)
     consent.approver = None
     assert "denied" in await decided(consent), "the arguments that were approved are the edited ones"
     assert (await decided(consent, arguments={"path": "/tmp/b"})).startswith("called")
@@ -224,8 +225,10 @@ async def test_only_what_was_approved_is_sent_and_only_if_it_fits(host):
 
 async def test_every_decision_is_a_record_with_secrets_masked():
     consent = Consent(rules=[Rule("allow", "fs:*")], policy="auto")
-    await consent.check(AGENT)
-    await consent.check(Request("s3", "put", {"accessKey": "AKIA-1", "pwd": "hunter2", "key": "a.txt"}, asker="agent"))
+    await allowed(consent, AGENT)
+    await allowed(
+        consent, Request("s3", "put", {"accessKey": "AKIA-1", "pwd": "hunter2", "key": "a.txt"}, asker="agent")
+    )
     record, other = consent.audit.records
     assert record.arguments == {"path": "/tmp/a", "api_key": "***"}
     assert (record.asker, record.server, record.tool, record.decision) == ("agent", "fs", "write_file", "approve")
@@ -265,11 +268,11 @@ async def test_rule_made_of_secrets_works_and_never_shows_them(tmp_path):
     request = Request("fs", "login", SECRETS, asker="agent", definition=LOGIN)
     consent = approving(Decision.approve(always="arguments"))
     consent.audit.file = tmp_path / "audit.jsonl"
-    await consent.check(request)
+    await allowed(consent, request)
     (record,) = consent.audit.records
     assert record.arguments == {"user": "me", "phrase": "***", "api_key": "***", "login": {"pin": "***"}}
     consent.approver = None
-    assert (await consent.check(request))["phrase"] == "open-sesame"
+    assert (await allowed(consent, request))["phrase"] == "open-sesame"
     assert "denied" in await decided(consent, request, arguments={**SECRETS, "phrase": "wrong"})
     (rule,) = consent.rules
     assert str(rule) == "allow fs:login user=me 'phrase=***' 'api_key=***' 'login=***' (exactly)"

@@ -13,6 +13,7 @@ from mcp_magic._host import Host
 from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
+from tests.support.calling import allowed
 from tests.support.kernel_servers import MATH
 
 MINE = Request("math", "add", {"a": 1, "b": 2}, asker="agent")
@@ -43,7 +44,7 @@ async def test_rules_do_not_cover_another_command_under_the_name(host, copy):
     await host.connect(str(copy), name="math")
     assert host.consent.verdict(MINE) == "ask"
     with pytest.raises(errors.DeniedError) as caught:
-        await host.consent.check(MINE)
+        await allowed(host.consent, MINE)
     assert "rule `allow 'math:*'` was given for another server called math: it was python " in str(caught.value)
     assert str(copy) in str(caught.value)
     host.consent.rules[:] = parse_rules(saved, source="saved.toml")
@@ -74,10 +75,10 @@ async def test_remembered_answer_is_only_for_the_asking_server(host):
     host.consent.approver = always
     await host.connect(adder(), name="math")
     for _ in range(2):
-        await host.consent.check(MINE)
+        await allowed(host.consent, MINE)
     assert len(asked) == 1
     await host.connect(adder("evil"), name="math")
-    await host.consent.check(MINE)
+    await allowed(host.consent, MINE)
     assert len(asked) == 2
     for said in (approval_part(asked[1], MINE.arguments).plain, approval_part(asked[1], MINE.arguments).html):
         assert "was given for another server called math" in said
@@ -93,4 +94,4 @@ async def test_approval_does_not_cover_a_replaced_server(host):
     host.consent.approver = slow
     await host.connect(adder(), name="math")
     with pytest.raises(errors.DeniedError, match="the tool, or its server, changed while it waited"):
-        await host.consent.check(MINE)
+        await allowed(host.consent, MINE)

@@ -13,7 +13,7 @@ import asyncio, multiprocessing, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from mcp.server.mcpserver import MCPServer
 from mcp_magic import host
-from mcp_magic.session import loops
+from mcp_magic import loops
 
 keeper = MCPServer("keeper", log_level="ERROR")
 called, cancelled, gate = [], [], asyncio.Event()

@@ -12,14 +12,16 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
+from mcp_magic.calls.call import Progress
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, SessionClosedError, SessionError, ToolError
-from mcp_magic.langchain.calls import Breaker, MCPToolException, call
+from mcp_magic.langchain.calls import Breaker, MCPToolException
 from tests.environments import everything_command, needs_node
 from tests.support.agents import ask
 from tests.support.asgi import serving
 from tests.support.bundled import load
+from tests.support.calling import model_call
 from tests.support.dying_server import DYING
 from tests.support.waiting import until
 
@@ -34,7 +36,7 @@ ONE_AND_TWO = {"a": 1, "b": 2}
 
 async def fails(connection: Connection, tool: str, arguments: Any = None, **how: Any) -> MCPToolException:
     with pytest.raises(MCPToolException) as caught:
-        await call(connection, tool, arguments or {}, **how)
+        await model_call(connection, tool, arguments or {}, **how)
     assert caught.value.__context__ is None
     return caught.value
 
@@ -43,7 +45,7 @@ async def fails(connection: Connection, tool: str, arguments: Any = None, **how:
 
 
 async def test_a_call_returns_content_and_artifact(math):
-    content, artifact = await call(math, "add", ONE_AND_TWO)
+    content, artifact = await model_call(math, "add", ONE_AND_TWO)
     assert content == "3"
     assert artifact["arguments"] == ONE_AND_TWO
     assert artifact["approval"] == {"decision": "approve", "by": "approval = 'auto'", "reason": ""}
@@ -80,23 +82,23 @@ async def test_progress_is_handed_on_and_an_interrupt_ends_the_call(show):
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         started.set()
 
-    slow = asyncio.create_task(call(show, "slow", {"seconds": 30}, on_progress=on_progress))
+    slow = asyncio.create_task(model_call(show, "slow", {"seconds": 30}, Progress(on_progress)))
     async with asyncio.timeout(60):
         await started.wait()
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow
-    assert (await call(show, "one_text", {}))[0] == "Hello!", "the session is kept"
+    assert (await model_call(show, "one_text", {}))[0] == "Hello!", "the session is kept"
 
 
 @needs_node
 async def test_server_everything_answers_as_a_model_reads_it(host):
     everything = await host.connect([*everything_command(), "stdio"], name="everything")
-    assert (await call(everything, "echo", {"message": "hi"}))[0] == "Echo: hi"
-    content, artifact = await call(everything, "get-tiny-image", {}, images=True)
+    assert (await model_call(everything, "echo", {"message": "hi"}))[0] == "Echo: hi"
+    content, artifact = await model_call(everything, "get-tiny-image", {}, images=True)
     assert [item["type"] for item in content if isinstance(item, dict)] == ["image"]
     assert [block["type"] for block in artifact["content"]] == ["text", "image", "text"]
-    _, artifact = await call(everything, "get-structured-content", {"location": "New York"})
+    _, artifact = await model_call(everything, "get-structured-content", {"location": "New York"})
     assert artifact["structured_content"]["temperature"] == 33
 
 
@@ -114,15 +116,15 @@ async def test_a_denied_call_is_not_sent_and_says_why(host, math):
 
 async def test_an_edited_call_goes_out_as_edited(host, math):
     ask(host, Decision.approve({"a": 5, "b": 6}))
-    content, artifact = await call(math, "add", ONE_AND_TWO)
+    content, artifact = await model_call(math, "add", ONE_AND_TWO)
     assert (content, artifact["arguments"]) == ("11", {"a": 5, "b": 6})
     assert artifact["approval"]["decision"] == "edit"
 
 
 async def test_an_earlier_decision_is_not_asked_again(host, math):
     requests = ask(host, Decision.deny())
-    assert (await call(math, "add", ONE_AND_TWO, decision=Decision.approve()))[0] == "3"
-    assert (await call(math, "add", ONE_AND_TWO, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
+    assert (await model_call(math, "add", ONE_AND_TWO, decision=Decision.approve()))[0] == "3"
+    assert (await model_call(math, "add", ONE_AND_TWO, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
     refused = await fails(math, "add", ONE_AND_TWO, decision=Decision.deny("no"))
     assert "denied by the user: no." in str(refused)
     misfit = await fails(math, "add", {}, decision=Decision.approve({"a": "x", "b": 1}))
@@ -160,7 +162,7 @@ async def test_the_time_that_a_decision_takes_does_not_count(host, math):
         return Decision.approve()
 
     host.consent.policy, host.approver = "ask", slowly
-    assert (await call(math, "add", ONE_AND_TWO, timeout=1.0))[0] == "3"
+    assert (await model_call(math, "add", ONE_AND_TWO, timeout=1.0))[0] == "3"
 
 
 # Sessions that end
@@ -186,7 +188,7 @@ async def test_a_fatal_call_is_not_repeated_and_the_server_restarts(host, log):
     connection = await dying(host, log, trust=True)
     assert "dying:die: the session has ended" in str(await fails(connection, "die"))
     assert happened(log, "die") == 1
-    contents = await asyncio.gather(*(call(connection, "pid", {}) for _ in range(5)))
+    contents = await asyncio.gather(*(model_call(connection, "pid", {}) for _ in range(5)))
     assert len({str(content) for content, _ in contents}) == 1, "calls that find it lost together open it once"
     assert happened(log, "start") == 2
     assert host["dying"] is connection
@@ -198,7 +200,7 @@ async def test_only_a_trusted_reading_tool_is_called_again(host, log, trust, run
     requests = ask(host)
     connection = await dying(host, log, trust=trust)
     if trust:
-        content, artifact = await call(connection, "read", {})
+        content, artifact = await model_call(connection, "read", {})
         assert (content, artifact["approval"]["decision"]) == ("read", "approve")
     else:
         await fails(connection, "read")
@@ -226,10 +228,10 @@ async def test_a_dead_server_is_left_alone_until_reconnected(host, math, log, tm
         assert "ended before it answered" in str(await fails(connection, "pid"))
     said = str(await fails(connection, "pid"))
     assert "not called: its session has failed 3 times in a row since" in said
-    assert (await call(math, "add", {"a": 1, "b": 1}))[0] == "2"
+    assert (await model_call(math, "add", {"a": 1, "b": 1}))[0] == "2"
     script.write_text(DYING.read_text())
     await host.reconnect("dying")
-    assert (await call(connection, "pid", {}))[0] != ""
+    assert (await model_call(connection, "pid", {}))[0] != ""
 
 
 async def test_after_a_rest_one_call_tries_a_dead_server_again(host, log):
@@ -239,7 +241,7 @@ async def test_after_a_rest_one_call_tries_a_dead_server_again(host, log):
     await fails(connection, "always_die", breaker=breaker)
     assert breaker.is_open
     now[0] = 30.0
-    assert (await call(connection, "pid", {}, breaker=breaker))[0] != ""
+    assert (await model_call(connection, "pid", {}, breaker=breaker))[0] != ""
     assert not breaker.is_open
 
 
@@ -267,7 +269,7 @@ async def test_a_call_to_a_missing_server_waits_and_is_made_once(host):
 
     async with serving(app()) as url:
         connection = await host.connect(f"{url}/mcp", name="counting")
-    waiting = asyncio.create_task(call(connection, "count", {}))
+    waiting = asyncio.create_task(model_call(connection, "count", {}))
     await until(lambda: "tried" in connection.problem or waiting.done())
     async with serving(app(), port=int(url.rpartition(":")[2])):
         assert (await waiting)[0] == "1"

@@ -14,12 +14,13 @@ from mcp_magic import errors
 from mcp_magic._host import Host
 from mcp_magic.consent.consent import Decision
 from mcp_magic.doctor.examine import examine
-from mcp_magic.langchain.calls import MCPToolException, call
+from mcp_magic.langchain.calls import MCPToolException
 from mcp_magic.results.reasons import last_failure, of_body, telling_line, with_data
 from mcp_magic.server.cell import Marks, make_server
 from tests.environments import ROOT
 from tests.support import SUPPORT
 from tests.support.asgi import answer, answering, serving
+from tests.support.calling import model_call
 from tests.support.odd_server import connected
 from tests.support.waiting import until
 
@@ -88,7 +89,7 @@ async def test_an_error_tells_its_line_and_keeps_the_whole(host, name):
     if "data" in error:
         assert caught.value.data == error["data"]
     with pytest.raises(MCPToolException) as failed:
-        await call(connection, "add", {"a": 1}, decision=Decision.approve())
+        await model_call(connection, "add", {"a": 1}, decision=Decision.approve())
     told = str(failed.value.content)
     assert all(part in told for part in lines)
     if isinstance(error.get("data"), dict):
@@ -351,6 +352,7 @@ async def test_a_wrong_return_type_is_told_in_one_line(host, function):
 WAITS = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
+from tests.support.calling import model_call
 from tests.support.plain import Plain
 server = Plain('late')
 @server.tool

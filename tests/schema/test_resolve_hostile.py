@@ -26,7 +26,6 @@ from mcp_magic.errors import ArgumentsError, InvalidResponseError, MCPMagicError
 from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.completion import tool_arguments
 from mcp_magic.ipython.extension import MCPMagics
-from mcp_magic.langchain.calls import call
 from mcp_magic.langchain.functions import function_of
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.lint import lint_tool
@@ -35,6 +34,7 @@ from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.patterns import MAX_NODES
 from mcp_magic.schema.validate import check_answer, check_arguments
 from mcp_magic.ui.request_form import RequestForm
+from tests.support.calling import model_call
 from tests.support.schema_server import MANY, SCHEMAS, UNREADABLE, doubling, of
 from tests.support.schemas import INTEGER, TEXT
 from tests.support.telling import call as planned
@@ -250,7 +250,7 @@ async def test_results_and_cards_explain_unchecked_parts():
                     assert remark in str(result)
                     assert remark in result._repr_mimebundle_()["text/html"]
                     assert repr(result).endswith(f"; {remark}>")
-                content, artifact = await call(connection, tool, {"a": "x"}, decision=Decision.approve())
+                content, artifact = await model_call(connection, tool, {"a": "x"}, decision=Decision.approve())
                 message = ToolMessage(content, tool_call_id="1", name=f"s__{tool}", artifact=artifact)
                 card = told(planned("1", tool, server="s"), ended("1", message))
                 assert remark in " ".join(str(card).split())

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
+from mcp_magic.calls.call import Call, Limits
 from tests.support.asgi import Forgetful, answer, read, serving
 from tests.support.bundled import load
 from tests.support.counting import Counting, Holding, behind_proxy
@@ -186,11 +187,12 @@ async def test_no_wait_beyond_the_limit_or_without_retry_after(quick):
 async def test_call_without_waiting_gets_status_and_delay_at_once(host, holding, status, says, seconds):
     app = Busy(holding.app(), **({"retry_after": says} if says is not None else {}))
     holding.release.set()
+    at_once = Limits(waits_if_busy=False)
     async for connection in connected(host, app):
         with pytest.raises(errors.ProtocolError) as caught:
-            await connection.call_tool("hold", {"n": status}, wait_if_busy=False)
+            await host.caller.call(Call(connection, "hold", {"n": status}, limits=at_once))
         assert (caught.value.status, caught.value.retry_after, app.asked) == (status, seconds, 1)
-        assert (await connection.call_tool("hold", {"n": 7}, wait_if_busy=False)).data == 7
+        assert (await host.caller.call(Call(connection, "hold", {"n": 7}, limits=at_once))).data == 7
         with pytest.raises(errors.ProtocolError) as caught:
             await connection.read("test://a", wait_if_busy=False)
         assert (caught.value.status, caught.value.retry_after, app.asked) == (429, seconds, 3)

@@ -11,8 +11,8 @@ from langchain_core.tools import ToolException
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
+from mcp_magic import loops
 from mcp_magic.notebook import NotebookHost
-from mcp_magic.session import loops
 from tests.support.bundled import command, load
 
 loops.BUSY_SECONDS = 0.5

@@ -19,6 +19,7 @@ from mcp_magic.agent.program import Programs
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.ui.widgets import WIDGET_VIEW
+from tests.support.calling import allowed
 from tests.support.widgets import PanelUser, handled, receive
 
 FORECAST = Tool(
@@ -110,7 +111,7 @@ async def test_an_approval_reaches_as_far_as_is_chosen(person, page, run):
 async def test_consent_asks_and_keeps_a_denial_for_always(person, page):
     consent = Consent(approver=person)
     for always, reason in ((False, "not today"), (True, "too dear")):
-        [checking] = await person.asked(consent.check(request()))
+        [checking] = await person.asked(allowed(consent, request()))
         person.of(ipywidgets.Checkbox)[0].value = always
         person.of(ipywidgets.Text)[0].value = reason
         person.button("Deny").click()
@@ -119,7 +120,7 @@ async def test_consent_asks_and_keeps_a_denial_for_always(person, page):
     assert page.lines[1].startswith(f"⊘ denied {CALL} by you, because: too dear, always")
     assert [(str(rule), rule.reason) for rule in consent.rules] == [("deny weather:forecast", "too dear")]
     with pytest.raises(DeniedError, match="denied by rule `deny weather:forecast`: too dear"):
-        await consent.check(request("Oslo"))
+        await allowed(consent, request("Oslo"))
 
 
 # Edited arguments

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.calls.call import Answerers, Call, Limits
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError
@@ -45,19 +46,20 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
         cell = invocation.body.removesuffix("\n")  # IPython adds a line end
     with connection.explain_misfits():
         values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell, notes=notes)
-    options, answers = timeouts(invocation, arguments), None
+    limits, answers = timeouts(invocation, arguments), None
+    call = Call(connection, tool.name, values, limits=Limits(limits["timeout"], limits["max_total_timeout"]))
     if arguments.answers:
         from mcp_magic.ipython.ask import Answers
 
         answers = Answers.load(invocation.path(arguments.answers))
-        options |= {"elicitor": answers.elicit, "prepared": answers.sample}
+        call = replace(call, answerers=Answerers(answers.elicit, answers.sample))
     if arguments.background:
         from mcp_magic.ipython.commands.jobs import start
 
-        options["timeout"] = arguments.timeout
-        value: ToolResult | pd.DataFrame | Job = await start(invocation, connection, tool, values, options)
+        call = replace(call, limits=replace(call.limits, timeout=arguments.timeout))
+        value: ToolResult | pd.DataFrame | Job = await start(invocation, call)
     else:
-        result = await connection.call_tool(tool.name, values, **options)
+        result = await connection.caller.call(call)
         result = replace(result, readings="; ".join(notes)) if notes else result
         if answers is not None:
             answers.raise_for_problem()

@@ -11,29 +11,26 @@ from mcp_magic.errors import CommandError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
 from mcp_magic.ipython.views import Views
+from mcp_magic.session.connection import Connection
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
 
-    from mcp_types import Tool
-
+    from mcp_magic.calls.call import Call
     from mcp_magic.jobs import Job
-    from mcp_magic.session.connection import Connection
 
 INTERVAL, TICK = 0.1, 1.0  # least and most seconds between two updates of a job that is shown
 
 
-async def start(
-    invocation: Invocation, connection: Connection, tool: Tool, values: Mapping[str, Any], options: Mapping[str, Any]
-) -> Job:
+async def start(invocation: Invocation, call: Call) -> Job:
     """Start a call in the background, and show it."""
-    if invocation.cells.kernel is None and not connection.makes_tasks:
+    assert isinstance(call.connection, Connection)
+    if invocation.cells.kernel is None and not call.connection.makes_tasks:
         raise CommandError(
-            f"%mcp call: {connection.name} makes no tasks, and in a terminal nothing runs between the commands; "
+            f"%mcp call: {call.connection.name} makes no tasks, and in a terminal nothing runs between the commands; "
             "leave out --background"
         )
-    return _shown(invocation, await invocation.host.jobs.start(connection, tool.name, values, **options))
+    return _shown(invocation, await invocation.host.jobs.start(call))
 
 
 def _shown(invocation: Invocation, job: Job) -> Job:

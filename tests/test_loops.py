@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from mcp_magic import loops
 from mcp_magic._host import Host
 from mcp_magic.errors import SessionClosedError, SessionError, UnknownToolError
 from mcp_magic.jobs import Job
-from mcp_magic.session import loops
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.events import Events
 from mcp_magic.session.subscriptions import Subscription

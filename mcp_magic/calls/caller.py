@@ -1,0 +1,217 @@
+"""The way of a call: its arguments are prepared, consent is asked, and it is sent.
+
+Whoever calls a tool goes this way: a cell, a form, an agent, a program, a map, a view, a job, the doctor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from mcp_magic import schema
+from mcp_magic.consent.consent import PERSON, Consent, Decision
+from mcp_magic.errors import InvalidResponseError, SessionClosedError
+from mcp_magic.inflight import together
+from mcp_magic.loops import run_on, running_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+
+    from mcp_magic.calls.call import Call, CallObserver
+    from mcp_magic.consent.consent import Approver, Request
+    from mcp_magic.results.results import ToolResult
+
+Method = TypeVar("Method", bound="Callable[..., Coroutine[Any, Any, Any]]")
+
+_OUTDATED = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
+_UNASKED = Decision.deny("nobody was asked about it", by="check")
+
+
+def _on_loop_of_call(method: Method) -> Method:
+    """Run a method on the loop of the call's session, whichever loop awaits it."""
+
+    @wraps(method)
+    async def awaited(self: Caller, call: Call, /, *args: Any, **kwargs: Any) -> Any:
+        here, loop = running_loop(), call.connection.loop
+        if here is not None and loop in (None, here):
+            return await method(self, call, *args, **kwargs)
+        return await run_on(loop, method(self, call, *args, **kwargs))
+
+    return cast("Method", awaited)
+
+
+@dataclass
+class Outputs:
+    """How answers of tools are checked.
+
+    Attributes:
+        strict: Whether an answer that does not fit its tool's output schema is an `InvalidResponseError`, whose
+            `.result` has it; else it is kept, with a remark.
+    """
+
+    strict: bool = False
+
+
+def no_observers(call: Call, others: Sequence[CallObserver]) -> Iterable[CallObserver]:
+    """Return no observer of a call."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Prepares, authorizes and sends the calls of tools.
+
+    Attributes:
+        consent: Decides whether a call may run; None where calls need no approval.
+        outputs: How answers are checked.
+        observers: Returns the observers of each call, given those that its sender has.
+    """
+
+    consent: Consent | None = None
+    outputs: Outputs = field(default_factory=Outputs)
+    observers: Callable[[Call, Sequence[CallObserver]], Iterable[CallObserver]] = no_observers
+
+    @_on_loop_of_call
+    async def call(self, call: Call, *observers: CallObserver, validate: bool = True) -> ToolResult:
+        """Prepare, authorize and send a call. Raises what these raise."""
+        return await self.send(await self.authorize(await self.prepare(call, validate=validate)), *observers)
+
+    @_on_loop_of_call
+    async def prepare(self, call: Call, *, validate: bool = True) -> Call:
+        """Return a call with its definition and its arguments as JSON.
+
+        The arguments are checked by the tool's schema, and required ones that are left out are filled in; without
+        `validate` they are only converted. Of a call that is decided about already nothing changes: if the tool has
+        another schema since, the arguments are checked by it.
+
+        Raises:
+            ArgumentsError: The arguments cannot be sent.
+            UnknownToolError: The server has no such tool.
+            SessionError: The session failed. Nothing was sent.
+        """
+        connection = call.connection
+        try:
+            definition = await connection.define(call.tool, call.limits.timeout, must_be_there=validate)
+        except SessionClosedError as error:
+            error.sent = False  # only the list of tools was asked for
+            raise
+        if not validate:
+            return replace(call, definition=definition, arguments=schema.json_arguments(call.arguments))
+        assert definition is not None
+        with connection.explain_misfits():
+            if call.decision is None:
+                arguments, filled = schema.prepare_arguments(call.arguments, definition.input_schema)
+                return replace(call, definition=definition, arguments=arguments, filled=filled)
+            if call.decision.arguments is not None:
+                schema.check_arguments(call.decision.arguments, definition.input_schema)
+            elif call.definition is None or call.definition.input_schema != definition.input_schema:
+                schema.check_arguments(call.arguments, definition.input_schema)
+        return replace(call, definition=definition)
+
+    @_on_loop_of_call
+    async def authorize(self, call: Call, *, policy: str | None = None, approver: Approver | None = None) -> Call:
+        """Return a prepared call with the decision about it, and the arguments that it allows.
+
+        Raises:
+            DeniedError: It is denied; the message says by whom, why, and what would allow it.
+        """
+        decision = call.decision
+        if decision is None:
+            if self.consent is None or (call.asker == PERSON and not self.consent.rules):
+                return call
+            [decision] = await self.decide([call.request], policy=policy, approver=approver)
+        if not decision.approved:
+            raise (self.consent or Consent()).refusal(call.request, decision)
+        if decision.arguments is None:
+            return replace(call, decision=decision)
+        return replace(call, decision=decision, arguments=schema.json_arguments(decision.arguments), filled={})
+
+    async def decide(
+        self,
+        requests: Sequence[Request],
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        is_plan: bool = False,
+    ) -> list[Decision]:
+        """Decide about requests, each by itself; of a plan with one question about all that need an answer.
+
+        It is for those who keep decisions: a graph, whose state has them, and views, which ask for more than calls.
+        """
+        consent = self.consent or Consent()
+        if is_plan:
+            return await consent.review_plan(requests, policy=policy)
+        return await together(consent.review(request, policy=policy, approver=approver) for request in requests)
+
+    async def decide_set(
+        self,
+        requests: Sequence[Request],
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
+    ) -> Decision:
+        """Decide once about calls of one tool that are made together; see `Consent.review_set`."""
+        consent = self.consent or Consent()
+        return await consent.review_set(requests, policy=policy, approver=approver, summary=summary)
+
+    @_on_loop_of_call
+    async def send(self, call: Call, *observers: CallObserver) -> ToolResult:
+        """Send an authorized call, wait for its end, also as a task of the server, and return its result.
+
+        A tool that reports an error has a result, too. Interrupting the wait cancels the call, and the task unless an
+        observer leaves it.
+
+        Raises:
+            CallCancelledError: The server has cancelled the task.
+            DeniedError: Nobody has approved the call, or the tool has changed since; nothing was sent.
+            InvalidResponseError: The answer does not fit the tool's output schema, and `outputs.strict` is set; its
+                `.result` is the result.
+            ProtocolError: The server refused the call.
+            SessionError: The session failed.
+        """
+        self._check_seal(call)
+        observers = (*self.observers(call, observers), *observers)
+        return await self._observed(call, observers, call.connection.send_call(call, observers))
+
+    @_on_loop_of_call
+    async def resume(self, call: Call, task: str, *observers: CallObserver) -> ToolResult:
+        """Wait for the task that an earlier call of the tool has become, by the task's id; return its result.
+
+        Raises:
+            ProtocolError: The server does not know the task.
+            SessionError: The session failed.
+        """
+        return await self._observed(call, observers, call.connection.resume_call(call, task, observers))
+
+    def _check_seal(self, call: Call) -> None:
+        """Raise DeniedError if a call needs a decision and has none about the tool as it is now."""
+        consent, decision = self.consent, call.decision
+        if consent is None:
+            return
+        if decision is None:
+            if call.asker != PERSON or consent.rules:
+                raise consent.refusal(call.request, _UNASKED)
+        elif decision.definition and decision.definition != consent.definitions.seal(call.name):
+            raise consent.refusal(call.request, _OUTDATED)
+
+    async def _observed(
+        self, call: Call, observers: Sequence[CallObserver], work: Coroutine[Any, Any, ToolResult]
+    ) -> ToolResult:
+        """Await the result of a call, and tell its observers: those of its sender hear first how it ended."""
+        try:
+            for observer in observers:
+                observer.sent(call)
+            result = await work
+        except BaseException as error:
+            work.close()
+            for observer in reversed(observers):
+                observer.ended(call, error)
+            raise
+        for observer in reversed(observers):
+            observer.ended(call, result)
+        if result.unfit and self.outputs.strict:
+            text = f"{call.name}: {result.unfit}\n  The tool has run: `error.result` has its answer"
+            raise InvalidResponseError(text, result)
+        return result
