@@ -322,22 +322,22 @@ async def test_a_provider_that_is_not_there_is_named(host, client):
 
 
 @pytest.mark.parametrize(
-    "turn",
+    ("arrived", "turn"),
     [
-        Turn(calls=[("shop__buy", {"item": "apple", "count": 1000})], cut="quiet"),
-        Turn(calls=[("shop__buy", '{"item": "apple", "coun')], finish="length"),
-        Turn(calls=[("shop__buy", '{"item": "apple", "count": 1')]),
-        Turn(calls=[("shop__buy", "")], finish="length"),
+        ('{"item": "apple", ', Turn(calls=[("shop__buy", {"item": "apple", "count": 1000})], cut="quiet")),
+        ('{"item": "apple", "coun', Turn(calls=[("shop__buy", '{"item": "apple", "coun')], finish="length")),
+        ('{"item": "apple", "count": 1', Turn(calls=[("shop__buy", '{"item": "apple", "count": 1')])),
+        ("", Turn(calls=[("shop__buy", "")], finish="length")),
     ],
     ids=["ended early", "limit of tokens", "broken JSON", "no arguments"],
 )
-async def test_a_call_whose_arguments_are_not_whole_is_not_made(host, shop, openai, turn):
+async def test_a_call_whose_arguments_are_not_whole_is_not_made(host, shop, openai, arrived, turn):
     fake, model = await openai(turn, Turn("I could not."))
     state = await build_graph(model, host).ainvoke(asked())
     assert (shop.called, fake.refused) == ([], [])
     [(status, text)] = answers(state)
     assert status == "error"
-    assert text.startswith("the arguments are not a JSON object") or turn.calls[0][1] == ""
+    assert text == f"the arguments are not a JSON object: {arrived}"
     assert state["messages"][-1].text == "I could not."
 
 
