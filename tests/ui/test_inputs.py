@@ -363,7 +363,7 @@ def test_names_are_added_to_a_map_and_removed(made):
         click(form, "add this name", "scores")
 
     add("Ada")
-    assert form.problems == ["missing: scores.Ada (number)"] or form.arguments == {"scores": {}}
+    assert (form.problems, form.arguments) == ([], {"scores": {}})
     type_into(form, "1.5", "scores", "Ada")
     assert form.arguments == {"scores": {"Ada": 1.5}}
     add("Ada")
