@@ -201,6 +201,7 @@ BREAKOUTS = (
 async def test_the_check_before_the_question_runs_nothing(host, notes):
     ask(host, Decision.deny("not yet"))
     made = await run(host, *BREAKOUTS)
+    assert [status for status, _ in answers(made)] == ["error"] * len(BREAKOUTS)
     assert not notes
     assert not any(program.printed for program in made.programs)
 
