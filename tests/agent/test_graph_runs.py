@@ -31,7 +31,7 @@ GO_ON = "`--thread t` goes on from there"
 UNANSWERED = "the user interrupted the run before this call had an answer"
 
 
-async def test_the_way_of_one_call_is_short(host):
+async def test_one_agent_call_enters_few_functions(host):
     agent = Agent(host, *[[("shop:price", {"item": "apple"})], "It costs 1.5."] * 5)
     agent.screen = None
     for thread in ("first", "second"):

@@ -88,7 +88,7 @@ def test_a_url_is_named_after_its_host(name):
 
 
 @given(st.text())
-def test_whatever_the_text_its_slug_is_a_name(text):
+def test_the_slug_of_any_text_is_a_valid_name(text):
     assert check_name(slug(text)) == slug(text)
 
 
@@ -99,7 +99,7 @@ def test_a_unique_name_is_not_taken_and_starts_with_the_name(name, taken):
     assert re.fullmatch(rf"{name}(_\d+)?", unique)
 
 
-def test_a_name_that_is_none_says_what_would_be():
+def test_an_invalid_server_name_suggests_a_valid_one():
     for name in ("weather", "_x", "a-b_2"):
         assert check_name(name) == name
     for name in ("2nd", "my server", "a:b", "a\n", "-x"):

@@ -78,7 +78,7 @@ WIPE = {
         ),
     ],
 )
-async def test_a_sick_server_is_said_to_be_so(host, server, step, failed, words):
+async def test_the_doctor_names_what_is_wrong_with_a_server(host, server, step, failed, words):
     report = await examine(host, sick(**server))
     assert (report.failed_at == step) is failed, str(report)
     for word in words:

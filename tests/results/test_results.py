@@ -108,7 +108,7 @@ def test_a_value_sent_twice_is_shown_once(name):
     assert shown["text/plain"].count(word) == shown["text/html"].count(word) == 1
 
 
-def test_what_structured_content_does_not_have_is_shown_too():
+def test_text_missing_from_structured_content_is_shown():
     assert plain(PAGE, structured_content={"content": PAGE}).strip() == PAGE.strip()
     assert "other" in plain(PAGE, structured_content={"content": "other"})
     assert "well" in plain("all is well", structured_content={"result": ["Paris"]})

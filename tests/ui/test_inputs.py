@@ -510,7 +510,7 @@ def test_all_of_is_one_object(made):
     assert form.arguments == {"item": {"id": 1, "name": "x"}}
 
 
-def test_anything_is_json_and_what_is_none_is_told(made):
+def test_an_untyped_field_takes_any_json_and_rejects_the_rest(made):
     form = made({"value": {}}, ("value",))
     for text, value in (("1", 1), ('"a"', "a"), ("null", None), ("[1, {}]", [1, {}])):
         type_into(form, text, "value")
