@@ -329,7 +329,7 @@ def test_a_loop_that_ends_meanwhile_is_told():
     while not opened:
         assert owner.is_alive()
         owner.join(0.01)
-    with pytest.raises(SessionError):
+    with pytest.raises(SessionError, match="the event loop of the sessions has stopped before the answer came"):
         asyncio.run(opened[0].call("slow"))
     assert ends.is_set()
     owner.join(60)

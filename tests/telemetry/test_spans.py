@@ -103,8 +103,8 @@ async def test_spans_say_places_and_nothing_secret(host, spans):
         far = await host.connect(f"{url}/mcp?key={SECRET}", name="far", headers=headers)
         for connection in (near, far):
             await connection.call("echo", text=SECRET)
-            for tool in ("fail", "refuse"):
-                with pytest.raises((errors.ToolError, errors.ProtocolError)):
+            for tool, error in (("fail", errors.ToolError), ("refuse", errors.ProtocolError)):
+                with pytest.raises(error):
                     await connection.call(tool, text=SECRET)
             with pytest.raises(errors.MCPMagicError):
                 await connection.read(f"file:///{SECRET}")
