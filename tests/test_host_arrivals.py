@@ -85,7 +85,7 @@ async def test_one_server_connected_twice_together_is_opened_once(host, tmp_path
     assert type(one) is type(two) is errors.CommandNotFoundError
 
 
-async def test_who_joined_opens_it_when_the_first_is_interrupted(host, tmp_path):
+async def test_joined_connect_goes_on_if_the_first_is_cancelled(host, tmp_path):
     server = Late(tmp_path)
     first = asyncio.create_task(host.connect(server.command))
     await server.started()

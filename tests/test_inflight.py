@@ -60,7 +60,7 @@ async def test_only_calls_that_report_are_shown_each_apart(host, watching):
     assert watching.reports[-1].state == "failed"
 
 
-async def test_who_follows_a_call_itself_has_it_alone(host, watching, caplog):
+async def test_a_progress_callback_replaces_the_reporter(host, watching, caplog):
     seen: list[Any] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -235,7 +235,7 @@ FORM = {"message": "name?", "requestedSchema": {"type": "object", "properties": 
         pytest.param("sampling/createMessage", {"messages": [], "maxTokens": 9}, id="senseless"),
     ],
 )
-async def test_asking_again_ends_the_call(host, method, params):
+async def test_a_call_that_repeats_refused_questions_is_ended(host, method, params):
     async def declines(question: Any) -> Answer:
         return Answer.decline()
 
@@ -281,7 +281,7 @@ def metered(*notes: tuple[float, float | None]) -> ProgressMeter:
         ([(1e300, 1e308)], ["1e+300 of 1e+308 (0 %)"]),
     ],
 )
-def test_figures_say_what_can_be_said(notes, figures):
+def test_progress_figures_are_formatted(notes, figures):
     assert metered(*notes).figures() == figures
 
 

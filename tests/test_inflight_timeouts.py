@@ -98,7 +98,7 @@ async def test_slow_call_times_out_and_server_is_told(host):
 
 
 @pytest.mark.timed
-async def test_the_time_begins_anew_with_each_report_up_to_the_maximum(waiting):
+async def test_progress_restarts_the_time_out_up_to_the_maximum(waiting):
     assert await ask_all(waiting, "steady", timeout=PATIENT) == ["answered"] * 3
     assert (await waiting.call_tool("steady", {}, timeout=PATIENT)).text == "done"
     late = f"timed out: no answer within 0.4 s in total (--max-total-timeout S waits longer). {TOLD}"

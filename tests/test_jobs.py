@@ -109,7 +109,7 @@ async def test_the_question_of_a_job_shows_in_its_status(host, connect):
     assert [event.status for event in job.events] == ["working", "input_required", "working", "completed"]
 
 
-async def test_what_a_server_says_cannot_leave_its_place(host, connect):
+async def test_a_job_message_is_cut_and_escaped(host, connect):
     await connect(Scripted(state(statusMessage="<img src=x onerror=alert(1)>\x1b[31m\n" + "x" * 100_000)))
     job = await host.start("ci:build")
     await until(lambda: bool(job.message))

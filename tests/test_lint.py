@@ -63,9 +63,8 @@ async def test_bundled_servers_have_only_the_findings_that_are_meant(host):
             hostile = {("hidden-unicode", "tool hostile_schema"), ("instruction-like", "tool hostile_schema")}
             assert serious == hostile | {("hints-contradict", "tool hint_contradiction")}
         else:
-            assert serious == set()
-            assert findings.note or "no problems found" in str(findings)
-            assert findings.findings == [] or name != "weather"
+            assert findings.findings == []
+            assert f"Lint of {name}\nno problems found: " in str(findings)
 
 
 @pytest.mark.parametrize("name", ["everything", "filesystem", "git", "sqlite", "time"])
@@ -310,6 +309,7 @@ SCHEMAS = st.recursive(
 
 @given(SCHEMAS)
 def test_surely_valid_schemas_are_valid_by_the_metaschema(schema):
+    assert is_surely_valid({"type": "object", "properties": {"a": {"type": "string"}}})
     if is_surely_valid(schema):
         Draft202012Validator.check_schema(schema)
 

@@ -329,7 +329,7 @@ def test_a_loop_that_ends_meanwhile_is_told():
     while not opened:
         assert owner.is_alive()
         owner.join(0.01)
-    with pytest.raises(SessionError):
+    with pytest.raises(SessionError, match="the event loop of the sessions has stopped before the answer came"):
         asyncio.run(opened[0].call("slow"))
     assert ends.is_set()
     owner.join(60)
@@ -375,7 +375,7 @@ async def test_an_error_that_comes_too_late_is_read():
     assert not logged
 
 
-async def test_a_step_given_up_ends_before_the_generator_is_closed():
+async def test_a_cancelled_step_ends_before_the_generator_is_closed():
     own, begun, ended = asyncio.get_running_loop(), threading.Event(), threading.Event()
 
     async def slowly() -> AsyncGenerator[int, None]:
@@ -412,7 +412,7 @@ def made_subscription() -> Made:
 
 
 @pytest.mark.parametrize("made", [made_stream, made_subscription])
-def test_news_come_to_a_new_loop(made):
+def test_events_reach_a_new_loop(made):
     async def begin() -> Made:
         items, tell = made()
         waiting = asyncio.ensure_future(anext(items))
@@ -434,7 +434,7 @@ def test_news_come_to_a_new_loop(made):
 
 
 @pytest.mark.parametrize("made", [made_stream, made_subscription])
-async def test_news_outlast_a_wait_given_up(made):
+async def test_events_survive_a_cancelled_wait(made):
     items, tell = made()
     own, handed = asyncio.get_running_loop(), threading.Event()
 

@@ -152,7 +152,7 @@ def rows(*items: str | int) -> list[list[str | int]]:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_what_stands_between_lines_of_a_traceback_comes_after_it(name):
+def test_lines_inside_a_traceback_are_shown_after_it(name):
     items, expected = ROWS[name]
     assert rows(*items) == expected
 

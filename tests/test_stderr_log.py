@@ -87,7 +87,7 @@ async def test_stderr_of_an_idle_server_is_cut(host, tmp_path, monkeypatch):
     assert lines[-1] == "all is said"
 
 
-def test_it_is_cut_while_the_loop_stands_still(log):
+def test_the_log_is_cut_while_the_loop_is_blocked(log):
     log.keep_small()
     write(log, "for _ in range(20): os.write(2, b'y' * 1023 * 1024 + b'\\n')")
     wait_for(lambda: on_disk(log) <= stderr.MAX_BYTES)
@@ -157,7 +157,7 @@ def test_a_line_that_never_ends_is_taken_for_several():
         assert sum(map(len, parts)) >= 400_000
 
 
-async def test_nobody_looks_at_it_once_it_is_closed(log):
+async def test_closing_the_log_ends_its_thread(log):
     before = threading.enumerate()  # those of other servers, which may end meanwhile
     log.keep_small()
     [looking] = [one for one in threading.enumerate() if one not in before and one.name == "mcp_magic stderr"]

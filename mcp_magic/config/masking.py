@@ -50,6 +50,8 @@ def mask_url(url: str) -> str:
 
 @lru_cache(maxsize=512)
 def _masked_url(url: str) -> str:
+    if user := _broken_user(url):
+        url = url.replace(f"{user}@", f"{MASK}@", 1)
     try:
         parts = urlsplit(url)
     except ValueError:  # not a URL, so its secrets cannot be found
@@ -63,6 +65,21 @@ def _masked_url(url: str) -> str:
     slashes = "//" if rest[len(scheme) :].startswith("//") else ""
     query = "&".join(map(_masked_pair, parts.query.split("&")))
     return f"{scheme}{slashes}{netloc}{parts.path}{'?' if query else ''}{query}"
+
+
+def _broken_user(url: str) -> str:
+    """Return the user info of a URL whose password has an unescaped `#`, `?` or `/`, or "".
+
+    `urlsplit` ends the host there: the beginning of the password is a port then, or directly before the mark.
+    """
+    rest = url.partition("://")[2]
+    user, at, _ = rest.rpartition("@")
+    end = next((place for place, character in enumerate(rest) if character in "/?#"), len(rest))
+    if not at or "@" in rest[:end]:
+        return ""
+    _, colon, port = rest[:end].rpartition(":")
+    no_port = bool(colon) and not (port.isdecimal() or not port) and not port.endswith("]")
+    return user if no_port or (rest[end] == "#" and end < len(user)) else ""
 
 
 def _masked_pair(pair: str) -> str:
@@ -226,6 +243,9 @@ def stable_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
 
 def url_secrets(url: str) -> frozenset[str]:
     """Return user info and secret-looking query values of a URL, as written and decoded."""
+    if user := _broken_user(url):
+        password = user.partition(":")[2]
+        return frozenset(filter(None, (user, unquote(user), password, unquote(password))))
     try:
         parts = urlsplit(url)
     except ValueError:

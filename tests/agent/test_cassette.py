@@ -88,7 +88,7 @@ async def test_missing_turns_are_added_and_equal_ones_keep_order(tape, tmp_path)
     assert await texts(other, "replay", [], "again", "again", "again") == ["first", "second", "second"]
 
 
-async def test_what_was_had_whole_is_played_whole(tape):
+async def test_an_unstreamed_turn_is_replayed_unstreamed(tape):
     whole = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}])
     with deck.holding(tape, "record"):
         await turn_of(FakeMessagesListChatModel(responses=[whole]), "go")

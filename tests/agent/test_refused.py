@@ -82,7 +82,7 @@ async def test_each_refusal_takes_back_more(host, openai):
             await graph.ainvoke(asked(f"try {number}"), THREAD)
         left.append(kinds((await graph.aget_state(THREAD)).values))
     state = await graph.ainvoke(asked("now"), THREAD)
-    assert left == [["human", "ai", "tool", "ai"], ["human", "ai", "tool"], ["human"]] or left[2] == ["human", "ai"]
+    assert left == [["human", "ai", "tool", "ai"], ["human", "ai", "tool"], ["human", "ai"]]
     assert state["messages"][-1].text == "Go on."
     assert state["refused"] == ""
 

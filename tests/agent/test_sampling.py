@@ -140,7 +140,7 @@ def test_names_and_ids_that_providers_refuse_are_replaced():
         ({}, "endTurn"),
     ],
 )
-def test_the_reason_of_the_end_is_the_protocols_word(metadata, reason):
+def test_stop_reasons_are_those_of_the_protocol(metadata, reason):
     reply = to_sampled(AIMessage("Hi", response_metadata=metadata), model="tiny")
     assert (reply.stop_reason, reply.model, reply.text) == (reason, "tiny", "Hi")
 

@@ -66,7 +66,7 @@ async def test_the_default_is_a_file_in_jupyters_data_directory(host, tmp_path, 
     assert default_file().is_file()
 
 
-async def test_a_place_that_is_none_is_refused(host):
+async def test_an_invalid_thread_store_is_refused(host):
     with pytest.raises(ThreadError) as caught:
         async with open_threads(42, fall_back=False):
             pass
@@ -182,7 +182,7 @@ async def test_a_wrong_thread_turn_or_name_is_told(host, trip):
         assert [summary.thread for summary in await list_threads(opened)] == ["trip"]
 
 
-async def test_the_words_of_a_stopped_run_are_no_turn(host, where):
+async def test_the_closing_text_of_a_stopped_run_is_no_turn(host, where):
     await run(host, where, [BUY, BUY], "buy two", thread="trip", max_turns=2)
     async with open_threads(where, fall_back=False) as opened:
         [summary] = await list_threads(opened)

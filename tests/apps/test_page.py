@@ -117,7 +117,7 @@ async def test_what_is_no_message_is_refused(kept, client, monkeypatch, body, st
     assert (await client.post(f"{kept}messages", content=body)).status_code == status
 
 
-async def test_it_tells_when_its_last_tab_is_closed_and_ends(served, kept, client, monkeypatch):
+async def test_a_page_server_notices_when_its_last_tab_closes(served, kept, client, monkeypatch):
     monkeypatch.setattr(pages, "GONE_SECONDS", 0.01)
     async for _ in events(client, kept):
         assert not served.left.is_set()

@@ -195,7 +195,7 @@ async def test_a_local_issuer_that_the_person_named_is_asked(host, leading):
         assert "code" in protected.authority.asked("token")[1]
 
 
-async def test_the_doctor_does_not_follow_it_either(trap):
+async def test_the_doctor_refuses_a_metadata_url_on_this_machine(trap):
     patient = HttpProbe(HttpSpec(url=f"https://{PUBLIC}/mcp"), 5.0, None)
     reply = await patient.document(f"http://127.0.0.1:{trap}/x")
     assert "an address of this machine or its network" in reply.failure

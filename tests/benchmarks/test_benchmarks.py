@@ -123,7 +123,7 @@ def test_a_goal_may_be_a_limit():
     assert not at_most("x", 201, 200, "kB").met
 
 
-def test_a_figure_without_a_counterpart_leaves_its_columns_empty():
+def test_a_result_without_comparison_leaves_columns_empty():
     assert table([at_most("x", 201, 200, "kB")]).splitlines()[1] == (
         "x        201 kB                    at most 200 kB  NOT MET"
     )

@@ -36,6 +36,6 @@ def test_an_address_in_pyproject_is_all_that_the_badge_needs():
     )
 
 
-def test_what_it_opens_is_there_and_so_is_its_picture():
+def test_the_badge_target_and_picture_exist():
     assert (ROOT / badge.FIRST_PAGE.removeprefix("lab/tree/")).is_file()
     assert ElementTree.parse(ROOT / "docs" / "images" / "binder.svg").getroot().get("aria-label") == "launch: binder"

@@ -224,7 +224,7 @@ def test_forms_approvals_and_explorers_read_without_kernel(file, jupyterlab, liv
     page.close()
 
 
-def test_they_are_read_in_a_kernel_that_knows_nothing_of_them(file, jupyterlab, live_browser):
+def test_saved_outputs_are_legible_in_a_new_kernel(file, jupyterlab, live_browser):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     path = file.with_name("later.ipynb")
     path.write_text(json.dumps({**json.loads(file.read_text()), "metadata": kernel}))
@@ -233,7 +233,7 @@ def test_they_are_read_in_a_kernel_that_knows_nothing_of_them(file, jupyterlab, 
         assert len(kernels(jupyterlab, path)) == 1
 
 
-def test_they_are_read_in_the_html_of_nbconvert(file, live_browser):
+def test_saved_outputs_are_legible_in_nbconvert_html(file, live_browser):
     page = live_browser.new_page(viewport={"width": 1200, "height": 900})
     page.route(re.compile("^https?:"), lambda route: route.abort())  # it is read where there is no network
     for theme in ("light", "dark"):

@@ -148,6 +148,18 @@ def test_a_url_is_shown_as_it_is_without_its_secrets(url, shown):
         assert mask_url(url) == shown
 
 
+@pytest.mark.parametrize("password", ["secret#part", "secret?part", "secret/part", "12#secret"])
+def test_password_with_an_unescaped_mark_is_masked_whole(password):
+    spec = HttpSpec(url=f"https://me:{password}@api.example/mcp?page=2")
+    assert "secret" not in repr(spec) + spec.where + spec.masked(f"refused: {password}, me:{password}")
+    assert "***@api.example/mcp" in spec.where
+
+
+@pytest.mark.parametrize("url", ["https://h/p@x", "https://h:80/a@b", "https://[::1]:80/a@b", "https://h?mail=a@b"])
+def test_an_at_sign_after_the_host_hides_nothing(url):
+    assert mask_url(url) == url
+
+
 MANY = 300_000
 TEXTS = {
     "one word, and a URL": "a" * MANY + " ://@?",

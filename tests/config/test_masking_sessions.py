@@ -118,7 +118,7 @@ async def test_errors_and_stderr_of_a_server_have_no_secret(host, declared):
         assert PLAIN not in f"{caught.value} {caught.value!r}"
 
 
-async def test_no_redirect_and_no_report_of_the_doctor_shows_one(host, declared):
+async def test_redirects_and_doctor_reports_show_no_secret(host, declared):
     async def redirecting(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             location = f"http://elsewhere.example/{PLAIN}?token={PLAIN}".encode()

@@ -144,7 +144,7 @@ def test_offered_trust_line_covers_this_content_only(kernel, clone):
 
 
 @pytest.mark.parametrize("way", ["input", "panel"])
-def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel, clone, home, way):
+def test_trust_is_asked_for_once_with_all_that_it_covers(kernel, clone, home, way):
     (clone / "mcp_magic.toml").write_text(f"{SERVER}\n{ALL}")
     kernel.ok(f"%config MCPMagics.ask_with = '{way}'")
     if way == "input":
@@ -161,7 +161,7 @@ def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel, clone, home, wa
     kernel.ok("%config MCPMagics.ask_with = 'auto'")
 
 
-def test_a_no_leaves_everything_as_it_was(kernel, clone):
+def test_refused_trust_changes_nothing(kernel, clone):
     (clone / "mcp_magic.toml").write_text(f'{SERVER}\n[settings]\napproval = "auto"\n')
     asked = answer(kernel, "%mcp up", "n")
     assert kernel.ok("sorted(host), host.consent.policy").text == "(['mine'], 'ask')"

@@ -179,7 +179,7 @@ NO_TARGETS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("target", "message"), NO_TARGETS)
-def test_a_target_that_is_none_says_what_would_be(target, message):
+def test_an_invalid_target_says_what_is_valid(target, message):
     assert said(TargetError, resolve, target, lookup={"frame": [1]}.get, known=["weather", "frame"]) == message
 
 

@@ -112,7 +112,7 @@ async def test_approver_may_approve_deny_or_edit():
         ("", False, False, False),
     ],
 )
-async def test_always_means_what_it_says(always, same, other_arguments, other_run):
+async def test_always_covers_only_the_chosen_scope(always, same, other_arguments, other_run):
     approver = Approver(Decision.approve(always=always))
     consent = Consent(approver=approver, rules=[Rule("ask", "fs:*")])
     request = replace(AGENT, run="run-1", arguments={"path": "/tmp/[a]*"})
@@ -155,7 +155,7 @@ async def test_always_covers_the_edited_call_and_not_the_first():
     assert (await decided(consent, arguments={"path": "/tmp/b"})).startswith("called")
 
 
-async def test_for_this_run_is_for_this_once_without_a_run():
+async def test_approval_for_a_run_adds_no_rule_outside_a_run():
     consent = approving(Decision.approve(always="run"))
     assert (await decided(consent)).startswith("called")
     assert consent.rules == []

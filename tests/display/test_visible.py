@@ -56,12 +56,12 @@ def test_runs_of_white_space_are_counted():
 
 
 @pytest.mark.parametrize("texts", [SPACES, JOINED, HONEST], ids=["white space", "joiners", "other scripts"])
-def test_what_hides_nothing_stays(texts):
+def test_visible_text_is_left_unchanged(texts):
     assert [visible(text) for text in texts] == list(texts)
 
 
 @pytest.mark.parametrize("hidden", UNSEEN, ids=ascii)
-def test_what_cannot_be_seen_is_written_out(hidden):
+def test_invisible_characters_are_escaped(hidden):
     code = hidden.encode("unicode_escape", "surrogatepass").decode()
     command = f"rm{hidden}x"
     assert visible(command) == f"rm{code}x"

@@ -78,7 +78,7 @@ WIPE = {
         ),
     ],
 )
-async def test_a_sick_server_is_said_to_be_so(host, server, step, failed, words):
+async def test_the_doctor_names_what_is_wrong_with_a_server(host, server, step, failed, words):
     report = await examine(host, sick(**server))
     assert (report.failed_at == step) is failed, str(report)
     for word in words:
@@ -87,7 +87,7 @@ async def test_a_sick_server_is_said_to_be_so(host, server, step, failed, words)
         fails(report, step)
     else:
         assert report["ping"].status == "ok"  # what does not stand on the list is looked at all the same
-    assert "prompts" not in told(report, "capabilities") or "prompts" in server.get("_capabilities", {})
+    assert ("prompts" in told(report, "capabilities")) is ("prompts" in server.get("_capabilities", {}))
     if step == "schemas":
         assert report.findings is not None
         assert "schema-invalid" in report.findings.codes
@@ -124,13 +124,12 @@ async def test_a_list_that_hangs_is_given_up(host, monkeypatch):
             id="changing",
         ),
         pytest.param({"tools/list": WIPE}, "wype", "there is no tool 'wype'. Did you mean 'wipe'?", id="unknown"),
-        pytest.param({"tools/list": WIPE}, "", "", id="none to call"),
+        pytest.param({"tools/list": WIPE}, "", "not needed: no read-only tool works without", id="none to call"),
     ],
 )
 async def test_a_tool_is_called_if_that_changes_nothing(host, server, call, words):
     report = await examine(host, sick(**server), call=call)
     assert words in told(report, "call")
-    assert words or report["call"].status == "not needed"
 
 
 async def test_a_call_goes_through_consent_and_its_error_is_told(host):

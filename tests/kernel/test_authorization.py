@@ -90,7 +90,7 @@ def test_the_browser_comes_back_and_logging_out_revokes(frontend, protected, con
     assert not protected.authority.tokens
 
 
-def test_cancel_and_interrupt_end_it(frontend, connect):
+def test_cancel_and_interrupt_end_a_log_in(frontend, connect):
     cell = frontend.start(connect)
     link(frontend, cell)
     frontend.click("Cancel", cell=cell)
@@ -103,7 +103,7 @@ def test_cancel_and_interrupt_end_it(frontend, connect):
     assert left(cell)[0].startswith("… not answered: log-in to notes at ")
 
 
-def test_interrupt_ends_one_that_a_listing_has_begun(frontend, protected, connect):
+def test_interrupt_ends_a_log_in_that_a_listing_began(frontend, protected, connect):
     log_in(frontend, connect)
     protected.authority.tokens.clear()
     protected.authority.refresh.clear()

@@ -90,7 +90,7 @@ def test_click_and_task_go_on_while_a_magic_waits(kernel):
     assert kernel.ok("task = asyncio.create_task(work())\nf()").text == "finished is set"
 
 
-def test_where_no_await_may_stand_the_loop_is_nested(kernel):
+def test_magic_nests_the_loop_where_await_is_not_allowed(kernel):
     for form, code in NESTED.items():
         kernel.ok("r, seen = None, []")
         value = "_" if kernel.ok(code).outputs else "r"

@@ -110,7 +110,7 @@ def test_what_is_cached_is_completed_in_time(kernel):
     soon(float(kernel.ok(f"slowest({[*CACHED]!r})").text), CACHED_SECONDS)
 
 
-def test_nothing_of_ours_is_offered_elsewhere_nor_withheld(kernel):
+def test_completion_stays_out_of_other_code(kernel):
     for code in ("nonsense sho", "call showcase:nonsense a", "call showcase:nothing ", "read nobody://"):
         offered = kernel.complete(f"%mcp {code}")
         assert [match for match in offered if match in ("call", "connect") or {":", "="} & set(match)] == [], code

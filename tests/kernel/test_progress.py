@@ -175,7 +175,7 @@ def test_an_interrupt_after_following_is_one_again(frontend, tmp_path):
     assert frontend.stop(cell).ename == "KeyboardInterrupt"
 
 
-def test_where_nobody_could_interrupt_it_does_not_follow(frontend):
+def test_logs_are_not_followed_where_nobody_can_interrupt(frontend):
     at_once = frontend.run("%mcp logs reports --follow --last 1", stdin=False)
     for_a_time = frontend.run("%mcp logs reports --last 0 --seconds 0.3", stdin=False)
     assert "not followed: you cannot interrupt it here; --seconds S follows for a time" in at_once.lines[0]

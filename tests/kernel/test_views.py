@@ -75,7 +75,7 @@ def test_view_of_agent_call_stands_between_card_and_next_turn(frontend):
     assert "These are the figures." in shown[at + 1]
 
 
-def test_where_nobody_sits_the_text_says_that_there_is_a_view(tmp_path):
+def test_an_unattended_run_names_the_view_in_text(tmp_path):
     [result] = run_by_itself(tmp_path, LOAD, CONNECT, CALL)[-1]
     assert list(result["data"]) == ["text/plain", "text/html"]
     assert "dash:sales has a view" in result["data"]["text/plain"]

@@ -46,7 +46,7 @@ def test_many_updates_at_once_are_read_a_few_times(frontend):
     assert int(frontend.line("host['notes'].calls - before")) < 20
 
 
-def test_it_ends_after_a_number_of_updates_or_a_time(frontend):
+def test_a_watch_ends_after_its_count_or_its_time(frontend):
     cell = frontend.run(f"{WATCH} --background --count 1")
     write(frontend, "second")
     frontend.shows(cell, "an update has come", "second")
@@ -68,7 +68,7 @@ def test_what_is_watched_is_listed_and_stopped_by_its_uri(frontend):
     assert cells[1].live
 
 
-def test_it_moves_with_its_cell_and_ends_with_its_server(frontend):
+def test_a_watch_moves_with_its_cell_and_ends_with_its_server(frontend):
     first, second = (frontend.run(f"{WATCH} --background") for _ in range(2))
     frontend.shows(first, "another cell watches it now")
     write(frontend, "second")

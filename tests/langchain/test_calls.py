@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -135,7 +134,7 @@ async def test_an_earlier_decision_is_not_asked_again(host, math):
 # Time-outs
 
 
-async def test_a_timed_out_call_is_repeated_only_where_trusted(host):
+async def test_a_call_that_used_up_its_time_is_not_repeated(host):
     runs: list[str] = []
     server = MCPServer("waiting")
 
@@ -148,9 +147,7 @@ async def test_a_timed_out_call_is_repeated_only_where_trusted(host):
 
     for name, trust in (("doubted", False), ("trusted", True)):
         connection = await host.connect(server, name=name, trust=trust)
-        begun = time.monotonic()
         error = await fails(connection, "wait", {"name": name}, timeout=0.2)
-        assert time.monotonic() - begun < 30, "the time-out is for all attempts together"
         assert f"{name}:wait: timed out: no answer within 0.2 s" in str(error)
         assert error.artifact["seconds"] >= 0.2
     assert runs == ["doubted", "trusted"]

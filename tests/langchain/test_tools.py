@@ -222,7 +222,7 @@ async def test_each_call_opens_a_session_and_closes_it(host, spec, processes):
     assert (await message(pid)).content != own
 
 
-async def test_the_host_is_asked_under_the_name_of_the_spec(host):
+async def test_consent_uses_the_name_of_the_spec(host):
     server = load("math_server").server
     add = pick(await host.langchain_spec_tools(InProcessSpec(server=server), name="calc"), "add")
     assert await add.ainvoke(ONE_AND_TWO) == "3"

@@ -139,6 +139,6 @@ def test_a_server_that_takes_nothing_is_given_up_after_minutes():
 
 
 @pytest.mark.parametrize("text", ["fast", "0/s", "10/day", "-1"])
-def test_a_rate_that_is_none_is_refused(text):
+def test_an_invalid_rate_is_refused(text):
     with pytest.raises(ArgumentsError, match="write 10/s, 100/min or 1000/h"):
         read_rate(text)

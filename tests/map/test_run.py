@@ -29,7 +29,7 @@ async def test_rows_come_as_they_end_and_not_far_ahead(host, calls):
     assert sorted(numbers) == list(range(200))
 
 
-async def test_leaving_the_loop_cancels_the_rest(host, calls):
+async def test_breaking_out_of_map_iter_cancels_the_rest(host, calls):
     async for item in host.map_iter("s:add", ({"a": n} for n in range(10**9)), concurrency=2):
         if item.number > 5:
             break

@@ -149,7 +149,7 @@ async def test_the_programs_of_a_page_run_one_after_the_other(run, page):
             await run(text, page)
 
 
-def test_there_are_programs_and_lines_to_look_at():
+def test_the_pages_have_programs_and_lines_to_check():
     assert sum(map(len, PROGRAMS.values())) >= 25
     assert sum(1 for page in PAGES for _ in lines(page)) >= 200
 

@@ -73,7 +73,7 @@ def system(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_may_not_be_installed_is_named(tmp_path):
+def test_packages_that_cannot_be_installed_are_named(tmp_path):
     """A shell without any program, root or not: there is no apt-get."""
     program(tmp_path, "id", "echo 1000")
     ran = system(tmp_path)

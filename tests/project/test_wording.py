@@ -105,36 +105,36 @@ def assert_joined_well(messages: Iterator[object]) -> None:
 
 
 @pytest.mark.parametrize("status", [*STATUSES, 418, 500, 599])
-async def test_what_http_answered(status):
+async def test_http_errors_read_as_plain_sentences(status):
     assert_joined_well(answered(status))
 
 
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("code", [*CODES, -32050, 7])
-def test_what_a_server_answered(code, said):
+def test_protocol_errors_read_as_plain_sentences(code, said):
     assert_joined_well(coded(code, said))
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_what_went_wrong_on_the_way(said):
+async def test_transport_errors_read_as_plain_sentences(said):
     assert_joined_well(failed(said))
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_why_something_was_denied(said):
+def test_denials_read_as_plain_sentences(said):
     assert_joined_well(denied(said))
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_why_a_log_in_failed(said):
+def test_log_in_errors_read_as_plain_sentences(said):
     assert_joined_well(not_logged_in(said))
 
 
-def test_the_words_that_end_without_a_full_stop_do():
+def test_help_texts_of_faults_end_without_a_full_stop():
     assert [fault.help for fault in (*CODES.values(), *STATUSES.values()) if fault.help.endswith(".")] == []
 
 
-def test_no_text_in_the_package_has_two_ends():
+def test_no_sentence_in_the_package_ends_twice():
     texts = [
         (path.name, node.value)
         for path in Path(mcp_magic.__file__).parent.rglob("*.py")

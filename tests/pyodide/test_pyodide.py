@@ -69,7 +69,7 @@ def shown(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[
 
 
 @pytest.mark.parametrize("cell", ["load", "server", "read", "http", "unload"])
-def test_these_cells_just_work(shown: dict[str, dict[str, Any]], cell: str) -> None:
+def test_cells_run_without_an_error(shown: dict[str, dict[str, Any]], cell: str) -> None:
     assert shown[cell]["error"] == ""
 
 

@@ -50,7 +50,7 @@ def test_a_name_of_a_secret_is_one_wherever_it_stands(name):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_only_looks_like_one_is_shown(name):
+def test_a_name_that_only_resembles_a_secret_is_not_masked(name):
     assert not is_secret(name)
     assert hidden_arguments({name: "sesame-22"}, None) == {name: "sesame-22"}
     assert b"sesame-22" in Masker(()).mask(to_json({"arguments": {name: "sesame-22"}}))

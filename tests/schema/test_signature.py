@@ -83,7 +83,7 @@ def test_required_with_default_is_optional_or_positional():
     assert bind_arguments(signature, schema, (1, "px"), {}) == {"n": 1, "scale": "px"}
 
 
-def test_what_is_left_out_or_unset_is_not_sent_and_none_is():
+def test_omitted_arguments_are_not_sent_but_none_is():
     assert bound("Oslo", ["a"]) == {"city": "Oslo", "tags": ["a"]}
     assert bound("Oslo", tags=("a",), unit=UNSET, day=None) == {"city": "Oslo", "tags": ["a"], "day": None}
     assert bind_arguments(make_signature({}), {}, (), {"x": 1}) == {"x": 1}

@@ -111,7 +111,7 @@ MANY = of(**{f"name{i}": {} for i in range(15)})
                      "login: does not fit 'not' of the schema, got {'password': '***'}", id="secret"),
     ],
 )  # fmt: skip
-def test_names_are_told_together(schema, arguments, text):
+def test_errors_name_the_arguments_and_what_fits(schema, arguments, text):
     assert message(arguments, schema) == text
 
 

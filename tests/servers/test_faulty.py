@@ -6,7 +6,7 @@ from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from tests.support import bundled
 
 
-async def test_its_planted_faults_are_those_and_the_session_goes_on(host):
+async def test_faulty_server_has_the_planted_faults_and_keeps_going(host):
     library = await host.connect(bundled.command("faulty_server"), name="library")
     findings = await library.lint()
     assert {(finding.code, finding.where) for finding in findings.findings} == {

@@ -139,7 +139,7 @@ async def test_a_network_that_is_cut_or_stalls_ends_calls(host, version):
         assert_clear(await outcome(connection, "right", 1), RequestTimeoutError, "no answer within 1 s")
         proxy.cut()
         assert await outcome(connection, "right") == "right"
-        assert rogue.calls["right"] <= 3
+        assert rogue.calls["right"] == 2, "what waited in the network is lost"
         await host.disconnect("rogue")
 
 
@@ -153,12 +153,7 @@ async def test_a_call_waits_for_the_network_and_is_made_once(host, version):
             call = asyncio.create_task(outcome(connection, "right"))
             seen = proxy.accepted
             await proxy.listen()
-            error = await call
-            if error != "right":
-                assert_clear(error, SessionClosedError)
-                assert error.sent is False
-                await until(lambda: connection.state == "open")
-                assert await outcome(connection, "right") == "right"
+            assert await call == "right"
             assert rogue.calls["right"] == count
             assert proxy.accepted > seen
         await host.disconnect("rogue")

@@ -64,7 +64,7 @@ async def test_a_server_that_refuses_the_probe_goes_on(host, tmp_path):
     assert connection.stderr() == "ready to serve\n"
 
 
-async def test_the_way_is_remembered_by_spec(host, tmp_path):
+async def test_the_negotiated_protocol_is_remembered_by_spec(host, tmp_path):
     old = Old(tmp_path, "dies")
     await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED]
@@ -126,7 +126,7 @@ async def test_a_dying_server_is_started_twice_and_quoted_once(host, tmp_path):
         ("auto", "modern", [*PROBED, "tools/list"], "2026-07-28"),
     ],
 )
-async def test_the_way_can_be_chosen_by_hand(host, tmp_path, protocol, way, noted, version):
+async def test_the_protocol_can_be_chosen(host, tmp_path, protocol, way, noted, version):
     old = Old(tmp_path, way)
     connection = await host.connect(old.command, name="old", protocol=protocol)
     assert (connection.protocol_version, old.read()) == (version, noted)
@@ -150,7 +150,7 @@ async def test_a_chosen_way_is_the_only_one_and_the_error_says_so(host, tmp_path
     assert old.read() == noted
 
 
-def test_the_way_is_a_key_of_tables_and_files(tmp_path):
+def test_protocol_is_a_key_of_tables_and_files(tmp_path):
     for protocol in ("handshake", "2026-07-28"):
         spec, _ = resolve_target({"command": "x", "protocol": protocol})
         assert spec.protocol == protocol

@@ -118,7 +118,7 @@ def test_floods_leave_little_in_the_memory():
         assert (kept <= 4_000_000, traced <= 64_000_000, written <= 1 << 16) == (True, True, True)
 
 
-async def test_of_long_messages_the_last_are_kept_cut(host):
+async def test_long_log_messages_are_cut_and_only_the_last_kept(host):
     connection = await host.connect(FLOOD, name="flood")
     await connection.call_tool("log", {"count": 1, "size": 1_000_000})
     [message] = connection.notices.messages

@@ -124,8 +124,8 @@ async def test_a_resource_is_read_item_by_item(host):
 
 SYSTEM = {"role": "system", "content": "a"}
 PROMPTS: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
-    "content": ({"content": A}, [("user", "text")], ""),
-    "text": ({"text": "a"}, [("user", "text")], ""),
+    "content": ({"content": A}, [("user", "text")], "content is one block, not a list of blocks"),
+    "text": ({"text": "a"}, [("user", "text")], "a block is a text, not an object"),
     "messages": (
         {"messages": [SYSTEM, {"role": "assistant", "content": [B, {"type": "odd"}]}]},
         [("user", "text"), ("assistant", "text"), ("assistant", "resource")],

@@ -151,6 +151,7 @@ async def test_an_odd_page_is_read(host, page, count, remark):
     async with connected(host, {"tools/list": page}) as connection:
         assert len(await connection.listing("tools")) == count
         assert remark in remarks(connection)
+        assert bool(remark) is bool(remarks(connection))
         assert await connection.request("tools/list") == page, "a raw request returns what came"
 
 

@@ -109,7 +109,7 @@ async def test_changes_below_a_watched_resource_are_told(host):
         assert (await update_of(subscription)).changes == 1
 
 
-async def test_another_server_of_the_name_has_no_part_in_it(host):
+async def test_a_subscription_does_not_pass_to_a_namesake(host):
     connection = await connect(host, ERAS[0])
     subscription = await connection.subscribe(URI)
     other = await connect(host, ERAS[0])

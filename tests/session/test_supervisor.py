@@ -226,7 +226,7 @@ async def test_forgotten_session_is_renewed_and_calls_run_once(quick, says):
         await quick.disconnect("counting")
 
 
-async def test_a_400_that_says_nothing_of_a_session_renews_nothing(quick):
+async def test_a_400_about_something_else_renews_no_session(quick):
     app = Restarted(Counting().app(), "Bad Request: too many apples")
     async with serving(app) as url:
         connection = await quick.connect(f"{url}/mcp", name="counting")

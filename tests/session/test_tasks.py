@@ -82,6 +82,7 @@ async def test_server_poll_interval_is_kept_after_first_seconds(connect, monkeyp
     monkeypatch.setattr(tasks, "FIRST_SECONDS", 0.3)
     script = Scripted(*[state(pollIntervalMs=300)] * 3, done())
     await (await connect(script)).call("build")
+    assert len(script.times()) == 4
     assert all(after - before >= 0.29 for before, after in pairwise(script.times()))
 
 

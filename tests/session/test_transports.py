@@ -68,7 +68,7 @@ async def test_url_falls_back_to_sse_where_allowed(host):
         await host.disconnect("weather", "sse")
 
 
-async def test_a_url_that_is_neither_reports_the_first_answer(host):
+async def test_a_url_without_any_transport_reports_the_first_answer(host):
     async with serving(answering(404)) as url:
         with pytest.raises(HTTPStatusError) as caught:
             await host.connect(f"{url}/mcp", name="web")

@@ -103,8 +103,8 @@ async def test_spans_say_places_and_nothing_secret(host, spans):
         far = await host.connect(f"{url}/mcp?key={SECRET}", name="far", headers=headers)
         for connection in (near, far):
             await connection.call("echo", text=SECRET)
-            for tool in ("fail", "refuse"):
-                with pytest.raises((errors.ToolError, errors.ProtocolError)):
+            for tool, error in (("fail", errors.ToolError), ("refuse", errors.ProtocolError)):
+                with pytest.raises(error):
                     await connection.call(tool, text=SECRET)
             with pytest.raises(errors.MCPMagicError):
                 await connection.read(f"file:///{SECRET}")
@@ -127,8 +127,11 @@ async def test_spans_say_places_and_nothing_secret(host, spans):
 
 async def test_a_failure_is_told_by_its_kind(host, spans):
     connection = await host.connect(PLAIN, name="far")
-    for tool, ours, sdks in (("fail", "tool_error", "tool_error"), ("refuse", "ProtocolError", "-32602")):
-        with pytest.raises((errors.ToolError, errors.ProtocolError)):
+    for tool, error, ours, sdks in (
+        ("fail", errors.ToolError, "tool_error", "tool_error"),
+        ("refuse", errors.ProtocolError, "ProtocolError", "-32602"),
+    ):
+        with pytest.raises(error):
             await connection.call(tool, text="x")
         for name, kind in ((f"execute_tool {tool}", ours), (f"MCP send tools/call {tool}", sdks)):
             span = spans.one(name)

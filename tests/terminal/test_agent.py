@@ -147,7 +147,7 @@ def test_ctrl_c_while_thinking_or_asked_calls_nothing(terminal, tmp_path):
 
 
 @pytest.mark.parametrize(("show", "seen", "not_seen"), [("answer", "It is 3.", "math:add"), ("none", "", "It is 3.")])
-def test_less_can_be_printed(terminal, show, seen, not_seen):
+def test_show_answer_or_none_shortens_the_printout(terminal, show, seen, not_seen):
     model(terminal, "[('math:add', {'a': 1, 'b': 2})]", "'It is 3.'")
     said = ran(terminal, f"--model $m --thread {show} --approve auto --show {show} -o run", "add")
     assert (seen in said, not_seen in said) == (True, False)

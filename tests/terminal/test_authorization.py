@@ -51,7 +51,7 @@ def test_c_cancels_and_so_does_ctrl_c(terminal, protected):
     assert "KeyboardInterrupt" in terminal.interrupt()
 
 
-def test_ctrl_c_ends_one_that_a_listing_has_begun(terminal, protected):
+def test_ctrl_c_ends_a_log_in_that_a_listing_began(terminal, protected):
     httpx2.get(link(terminal, protected), follow_redirects=True)
     terminal.wait()
     protected.authority.tokens.clear()

@@ -22,7 +22,7 @@ def test_a_call_says_now_and_then_how_far_it_is_and_at_the_end(terminal):
     assert terminal.run("r = %mcp call reports:level").strip() == "r = %mcp call reports:level"
 
 
-def test_what_waits_is_the_last_line_until_it_is_over(terminal, tmp_path):
+def test_a_waiting_call_has_a_last_line_that_is_erased(terminal, tmp_path):
     terminal.send(f"r = %mcp call reports:hold folder={tmp_path}")
     terminal.child.expect(r"\rreports:hold · 1\.\d s · Ctrl-C cancels")
     terminal.child.expect(r"\r +\rreports:hold · 2\.\d s · Ctrl-C cancels")

@@ -70,7 +70,8 @@ def test_ctrl_c_ends_call_tells_server_and_keeps_session(terminal, tmp_path, for
     said = terminal.interrupt()
     if form == "Python":
         assert said.partition("^C")[2].strip() == "CancelledError: holding:hold: interrupted"
-    assert form == "Python" or "KeyboardInterrupt" in said
+    else:
+        assert "KeyboardInterrupt" in said
     assert len(said.splitlines()) < 40
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert "pong" in terminal.run("%mcp call holding:ping")

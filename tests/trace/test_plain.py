@@ -105,7 +105,7 @@ async def test_values_are_recorded_before_later_changes(host, value):
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_infinity_is_no_null(value):
+def test_infinity_is_recorded_apart_from_null(value):
     made, values = recorder(), [value, 1.0, value]
     for number, a in enumerate(values):
         params = {"name": "add", "arguments": {"a": a, "b": None}}

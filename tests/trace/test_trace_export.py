@@ -15,6 +15,7 @@ def test_exported_trace_entry_is_one_visible_line(text):
     recorder.message(OUT, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": text, "a": [text]}})
     recorder.message(IN, {"jsonrpc": "2.0", "id": 1, "result": {text[:300]: text}})
     recorder.garbage(text)
+    assert len(recorder.entries) == 3
     for entry in recorder.entries:
         line = entry.as_json()
         assert len(line.splitlines()) == 1

@@ -451,7 +451,7 @@ async def test_ten_thousand_tools_stay_usable(host):
 # Display and closing
 
 
-async def test_it_is_a_live_widget_whose_buttons_say_what_they_do(explorer):
+async def test_explorer_is_a_widget_whose_buttons_have_tooltips(explorer):
     bundle = explorer._repr_mimebundle_()
     assert bundle[WIDGET_VIEW]["model_id"] == explorer.widget.model_id
     assert re.search(r"showcase +open +in-process", bundle["text/plain"])
@@ -466,7 +466,7 @@ async def test_it_is_a_live_widget_whose_buttons_say_what_they_do(explorer):
     assert explorer.search.description == "Search"
 
 
-async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(servers):
+async def test_a_closed_explorer_has_no_comm_and_still_shows_text(servers):
     before = set(alive)
     with closing(Explorer(servers)) as explorer:
         explorer.search.value = "math:add"

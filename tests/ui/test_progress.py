@@ -45,7 +45,7 @@ def test_server_text_is_no_markup_and_no_terminal_control():
         assert "<img src=x" in bundle["text/plain"]
 
 
-def test_a_bar_without_an_end_wanders_and_logs_alone_have_none():
+def test_bar_without_total_is_indeterminate_and_logs_have_none():
     markup = bar_markup(running(Board(), 7, None))
     assert " value=" not in markup
     assert "<progress" in markup

@@ -231,7 +231,7 @@ async def test_texts_are_changed_in_text_areas(person, page):
     assert (await task).request is None, "nothing was changed"
 
 
-async def test_nothing_to_ask_is_said_beside_it(person):
+async def test_an_emptied_request_is_rejected_beside_its_buttons(person):
     task = await requested(person, replace(ASKED, messages=(said("Hello"),)))
     (await edit(person))[1].value = ""
     await person.click("Approve")

@@ -162,7 +162,7 @@ async def test_progress_is_shown_while_the_call_runs(opened, total):
     assert len(notes) < 40, "not one message for each notification"
 
 
-async def test_the_code_is_the_line_that_does_the_same(opened):
+async def test_copied_code_is_the_equivalent_line(opened):
     form = await opened("defaults", text="it's", items=[3])
     form.copy.click()
     assert form._code in form.widget.children
@@ -229,7 +229,7 @@ async def test_static_form_offers_line_with_required_arguments(opened, tool):
     assert parse_arguments(arguments, form.form.schema) == example_arguments(form.form.schema)
 
 
-async def test_what_is_kept_is_written_again_when_something_came_of_it(opened):
+async def test_form_output_is_updated_after_a_run_and_on_close(opened):
     form = await opened("defaults")
     published: list[tuple[str, bool]] = []
     form.publish = lambda bundle, update: published.append((bundle["text/plain"], update))

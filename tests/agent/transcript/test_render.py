@@ -55,7 +55,7 @@ async def test_a_run_reads_like_a_protocol():
     assert str(told(*said)).endswith("\n\n3,000 tokens in, 30 out")
 
 
-async def test_less_can_be_shown():
+async def test_show_answer_or_none_shortens_the_transcript():
     transcript = await whole_run(show="answer")
     page = html(transcript)
     assert [part in page for part in ("The sum is", "Add 3 and 4")] == [True, True]

@@ -493,7 +493,7 @@ def matching(shell, notebook, monkeypatch):
 
 
 @pytest.mark.usefixtures("matching")
-async def test_tab_offers_what_may_stand_there(tab):
+async def test_tab_offers_values_that_are_valid_at_the_cursor(tab):
     offered = {code: tab.complete(code) for code in OFFERED}
     assert offered.pop("%%mcp_agent --tools wea")[0] == "weather:*"
     assert offered == {code: texts for code, texts in OFFERED.items() if code in offered}
