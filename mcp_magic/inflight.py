@@ -500,13 +500,64 @@ Answerer = Callable[[Any], Awaitable[Any]]
 """Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a call may take, and when it may be sent again.
+
+    Attributes:
+        timeout: Seconds to wait for the answer; None waits without limit. The clock stops while the server asks the
+            user something, and restarts with each progress notification.
+        max_total: Seconds that the call may take in all; None for `reports.max_total_timeout`.
+        may_repeat: Whether a call that may have run may be sent again, if `is_repeatable` allows it.
+        waits_if_busy: Whether to wait and send again when the server answers HTTP 429 or 503 with `Retry-After`. If
+            not, the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
+            alone.
+    """
+
+    timeout: float | None = None
+    max_total: float | None = None
+    may_repeat: bool = True
+    waits_if_busy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answerers:
+    """Who answers the server's questions during a call, before the host does.
+
+    Attributes:
+        elicitor: Answers elicitations (an `Elicitor`).
+        sampler: Decides about sampling requests, and may answer them (a `Prepared`).
+        visit: Sends the user to the pages that a server wants visited first.
+    """
+
+    elicitor: Answerer | None = None
+    sampler: Answerer | None = None
+    visit: Callable[[Any], Awaitable[bool]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a pending request is shown.
+
+    Attributes:
+        masked: Returns a text of the server with secrets masked.
+        detail: Returns what it waits for now, or "".
+        meter: Has the progress, in place of one that takes the server's notifications.
+        button: The label of the button that ends it.
+    """
+
+    masked: Callable[[str], str] = str
+    detail: Callable[[], str] = str
+    meter: Meter | None = None
+    button: str = "Cancel"
+
+
 class InFlightRequest:
     """A pending request, or something else that waits for a server, which may ask questions and report meanwhile.
 
     As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
-    Its `elicitor` and `prepared` answer the server's questions before the host does, and `visit` sends the user to the
-    pages that a server wants visited first. `refusals` is how many of its questions were refused at once, one after the
-    other, and `pauses` the pauses after them.
+    `refusals` is how many of its questions were refused at once, one after the other, and `pauses` the pauses after
+    them.
     """
 
     ended = False
@@ -531,29 +582,18 @@ class InFlightRequest:
         server: str = "",
         reports: Reports | None = None,
         *,
-        seconds: float | None = None,
-        max_total: float | None = None,
-        elicitor: Answerer | None = None,
-        prepared: Answerer | None = None,
-        visit: Callable[[Any], Awaitable[bool]] | None = None,
+        limits: Limits = Limits(),
+        answerers: Answerers = Answerers(),
         on_progress: ProgressFnT | None = None,
-        masked: Callable[[str], str] = str,
-        detail: Callable[[], str] = str,
-        meter: Meter | None = None,
-        button: str = "Cancel",
+        look: Look = Look(),
     ) -> None:
         self.title = title
-        self.elicitor = elicitor
-        self.prepared = prepared
-        self.visit = visit
+        self.answerers = answerers
         self._server = server
         self._reports = reports = reports or Reports()
-        self._masked = masked
-        self._detail = detail
-        self._meter = meter
-        self._button = button
-        if seconds is not None or max_total is not None:
-            self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
+        self._look = look
+        if limits.timeout is not None or limits.max_total is not None:
+            self._deadline = Deadline(title, limits.timeout, reports.most(limits.timeout, limits.max_total))
         self._listener = on_progress
         self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
         if on_progress is not None or self._deadline is not None or self._shows_progress:
@@ -662,9 +702,9 @@ class InFlightRequest:
     def report(self) -> Report:
         """What is shown of it."""
         if self._report is None:
-            options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
-            options["meter"] = self._meter
-            self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
+            look = self._look
+            shown: Any = {"masked": look.masked, "detail": look.detail, "meter": look.meter, "button": look.button}
+            self._report = Report(self._server, self.title, started=self._started, cancel=self.cancel, **shown)
         return self._report
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
@@ -683,7 +723,7 @@ class InFlightRequest:
         if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
             return
         whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
-        text = log_text(message.data, self._masked, KEPT_CHARACTERS)
+        text = log_text(message.data, self._look.masked, KEPT_CHARACTERS)
         self.report.log(message._replace(logger=whose, data=text))
         self.show()
 
@@ -850,9 +890,9 @@ def _read_again(reader: ReadsResults, request: Any, error: Exception) -> Any:
 
 async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
     """Whether the user has visited the pages that a server wants visited before a call."""
-    if call is None or call.visit is None or getattr(error, "code", None) != PAGES_FIRST:
+    if call is None or call.answerers.visit is None or getattr(error, "code", None) != PAGES_FIRST:
         return False
-    return await call.visit(getattr(error, "data", None))
+    return await call.answerers.visit(getattr(error, "data", None))
 
 
 def _answer_again(first: dict[str, Any] | Exception, result_type: Any, read: Callable[..., Any]) -> Any:

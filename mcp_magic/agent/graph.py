@@ -53,13 +53,13 @@ from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
 from mcp_magic.apps.calls import CallView, views_of
 from mcp_magic.apps.view import view_uri
-from mcp_magic.calls.call import Call, Limits, Progress
+from mcp_magic.calls.call import Call, Progress
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError, ModelError
-from mcp_magic.inflight import InFlightRequest, Report, check_seconds, shown_as, together
+from mcp_magic.inflight import InFlightRequest, Limits, Look, Report, check_seconds, shown_as, together
 from mcp_magic.langchain.calls import MCPToolException, Reading, call_for_model
 from mcp_magic.langchain.content import LEVELS, SHOWN, approval_of, artifact_of, bounded, result_of, storable
 from mcp_magic.langchain.large_results import Spill
@@ -216,7 +216,7 @@ class _Nodes:
             get_stream_writer()({"kind": "asked", "text": asked.text})
         messages = [*state["messages"], *said]
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
-        with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
+        with InFlightRequest("model thinking", reports=self.registry.host.reports, look=Look(button="Stop")):
             tools = self._tools(state["messages"])
             bound, on_part = self.registry.bind(self.model, tools), self._drafting(messages)
             try:
@@ -547,7 +547,7 @@ class _Nodes:
         if planned.edited and (problem := await check(code, modules, state, programs)):
             program = Program(code, problem=problem)
         else:
-            running = InFlightRequest("program running", reports=self.registry.host.reports, button="Stop")
+            running = InFlightRequest("program running", reports=self.registry.host.reports, look=Look(button="Stop"))
             with running, shown_as(running.report):
                 try:
                     program = await run_program(code, modules, state, programs, inner.call)

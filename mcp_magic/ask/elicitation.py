@@ -202,7 +202,7 @@ class Questions:
         return bool(pages)
 
     async def _answer(self, elicitation: Elicitation, call: InFlightRequest) -> Answer | NotAskedError:
-        elicitor = call.elicitor or self._elicitors.elicitor
+        elicitor = call.answerers.elicitor or self._elicitors.elicitor
         if elicitation.mode == "url" and (why := why_not_open(elicitation.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:

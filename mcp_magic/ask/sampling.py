@@ -479,8 +479,8 @@ class SamplingQuestions:
         """Decide about a request, and record the decision."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
-        if review is None and call.prepared is not None:
-            review = await call.prepared(request)
+        if review is None and call.answerers.sampler is not None:
+            review = await call.answerers.sampler(request)
             expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
         if review is None:
             forecast = getattr(self._samplers.sampler, "expected", None)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_magic.consent.consent import PERSON, Decision, Request
+from mcp_magic.inflight import Answerers, Limits
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,41 +19,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.calls.task import TaskState
     from mcp_magic.config.specs import Spec
-    from mcp_magic.inflight import Answerer
     from mcp_magic.results.results import ToolResult
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long a call may take, and when it may be sent again.
-
-    Attributes:
-        timeout: Seconds to wait for the answer; None waits without limit. The clock stops while the server asks the
-            user something, and restarts with each progress notification.
-        max_total: Seconds that the call may take in all; None for `reports.max_total_timeout`.
-        may_repeat: Whether a call that may have run may be sent again, if `inflight.is_repeatable` allows it.
-        waits_if_busy: Whether to wait and send again when the server answers HTTP 429 or 503 with `Retry-After`. If
-            not, the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
-            alone.
-    """
-
-    timeout: float | None = None
-    max_total: float | None = None
-    may_repeat: bool = True
-    waits_if_busy: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Answerers:
-    """Who answers the server's questions during a call, before the host does.
-
-    Attributes:
-        elicitor: Answers elicitations (an `Elicitor`).
-        sampler: Decides about sampling requests, and may answer them (a `Prepared`).
-    """
-
-    elicitor: Answerer | None = None
-    sampler: Answerer | None = None
 
 
 class Server(Protocol):

@@ -13,11 +13,11 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
 from mcp_magic._host import Host
-from mcp_magic.calls.call import Call, Limits
+from mcp_magic.calls.call import Call
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
 from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError
-from mcp_magic.inflight import check_seconds
+from mcp_magic.inflight import Limits, check_seconds
 from mcp_magic.langchain.calls import Breaker, MCPToolException, Reading, call_for_model, current, decided, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of, bounded
 from mcp_magic.langchain.functions import described, own_arguments, parameters_of

@@ -8,12 +8,12 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.calls.call import Call, Limits
+from mcp_magic.calls.call import Call
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest, together
+from mcp_magic.inflight import InFlightRequest, Limits, Look, together
 from mcp_magic.map.run import new_figure, percentile
 from mcp_magic.results.reasons import reason
 
@@ -135,7 +135,7 @@ async def run_bench(
 
     caller = connection.caller
     call = await caller.authorize(await caller.prepare(Call(connection, tool, arguments, is_shown=False)))
-    with InFlightRequest(f"bench {bench.title}", connection.name, reports, detail=under_way):
+    with InFlightRequest(f"bench {bench.title}", connection.name, reports, look=Look(detail=under_way)):
         await caller.send(call)  # warms up
         call = replace(call, limits=Limits(waits_if_busy=False))
         for concurrency in levels:

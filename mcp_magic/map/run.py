@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import clause, counted, duration, listed
-from mcp_magic.calls.call import Call, Limits
+from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import PERSON, Consent, Decision
 from mcp_magic.consent.definitions import digest
 from mcp_magic.display.arguments import hidden_arguments, short_value
@@ -36,7 +36,7 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import SIGNS, InFlightRequest, State, check_seconds, is_repeatable
+from mcp_magic.inflight import SIGNS, InFlightRequest, Limits, Look, State, check_seconds, is_repeatable
 from mcp_magic.loops import on_own_loop, soon_on
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
@@ -496,8 +496,7 @@ class MapRun:
                 first.name,
                 self._services.reports,
                 on_progress=self.options.on_progress,
-                masked=first.place.masked,
-                meter=self._meter,
+                look=Look(first.place.masked, meter=self._meter),
             )
             self._progress.report.go_on(earlier)
             try:

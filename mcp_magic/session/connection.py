@@ -12,7 +12,7 @@ from mcp_magic import schema
 from mcp_magic._text import clean, counted, did_you_mean, listed
 from mcp_magic.ask.elicitation import Questions
 from mcp_magic.ask.sampling import SamplingQuestions
-from mcp_magic.calls.call import Call, CallObserver, Limits, Progress, progress_of
+from mcp_magic.calls.call import Call, CallObserver, Progress, progress_of
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
@@ -29,6 +29,7 @@ from mcp_magic.inflight import (
     AnyResult,
     Attempt,
     InFlightRequest,
+    Limits,
     QuestionQueue,
     call_tool,
     check_seconds,
@@ -43,7 +44,7 @@ from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
 from mcp_magic.session.notifications import Logs, Notices, request_level
 from mcp_magic.session.reconnect import Pacing
-from mcp_magic.session.requests import RequestSender
+from mcp_magic.session.requests import RequestSender, Sending
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
 from mcp_magic.session.subscriptions import Subscription, check_announces
@@ -577,16 +578,15 @@ class Connection:
         raw: CallToolResult = await self._sender.send(
             call.name,
             partial(call_tool, tool=call.tool, arguments={**call.arguments}),  # the caller may change its own meanwhile
-            call.limits.timeout,
-            is_call=True,
-            check=check,
-            elicitor=call.answerers.elicitor,
-            prepared=call.answerers.sampler,
-            on_progress=progress_of(observers),
-            max_total=call.limits.max_total,
-            harmless=call.limits.may_repeat and self.spec.trust and is_repeatable(self.spec, definition),
-            wait_if_busy=call.limits.waits_if_busy,
-            quiet=not call.is_shown,
+            Sending(
+                call.limits,
+                call.answerers,
+                progress_of(observers),
+                is_call=True,
+                is_harmless=call.limits.may_repeat and self.spec.trust and is_repeatable(self.spec, definition),
+                is_shown=call.is_shown,
+            ),
+            check,
         )
         if task is not None:
             ended = await self._tasks.follow(call, task, observers)
@@ -733,11 +733,7 @@ class Connection:
         raw = await self._sender.send(
             f"{self.name}: {uri}",
             lambda client: client.read_resource(str(uri), cache_mode="refresh"),
-            timeout,
-            is_call=True,
-            max_total=max_total_timeout,
-            harmless=True,
-            wait_if_busy=wait_if_busy,
+            Sending(Limits(timeout, max_total_timeout, waits_if_busy=wait_if_busy), is_call=True, is_harmless=True),
         )
         return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
 
@@ -754,7 +750,8 @@ class Connection:
         schema.check_text(str(uri), "the URI")
         what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
         check_announces(await self._sender.open_client(), self.name, uri)
-        return await self._sender.send(what, lambda client: adding(client, str(uri)), self.spec.timeout, is_call=True)
+        how = Sending(Limits(self.spec.timeout), is_call=True)
+        return await self._sender.send(what, lambda client: adding(client, str(uri)), how)
 
     @on_own_loop
     async def prompt(
@@ -788,10 +785,7 @@ class Connection:
         raw = await self._sender.send(
             what,
             lambda client: client.get_prompt(prompt, given),
-            timeout,
-            is_call=True,
-            max_total=max_total_timeout,
-            harmless=True,
+            Sending(Limits(timeout, max_total_timeout), is_call=True, is_harmless=True),
         )
         return PromptResult(
             raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
@@ -830,7 +824,7 @@ class Connection:
             async with asyncio.timeout(timeout):
                 return await client.complete(ref, asked, context or None)
 
-        answer = await self._sender.send(what, send, timeout, harmless=True)
+        answer = await self._sender.send(what, send, Sending(Limits(timeout), is_harmless=True))
         return list(answer.completion.values)
 
     @on_own_loop
@@ -867,10 +861,9 @@ class Connection:
             return client.session.send_request(request, AnyResult)
 
         what = f"{self.name}: {method}"
-        found: dict[str, Any] = await self._sender.send(
-            what, send, timeout, is_call=True, max_total=max_total_timeout, pages=False
-        )
-        return found
+        how = Sending(Limits(timeout, max_total_timeout), is_call=True, visits=False)
+        answer: dict[str, Any] = await self._sender.send(what, send, how)
+        return answer
 
     async def _allowed_params(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method != CALL or not isinstance(params.get("name"), str):
@@ -911,7 +904,7 @@ class Connection:
                 await until_answered(client)
             return time.perf_counter() - started
 
-        return await self._sender.send(f"{self.name}: ping", send, seconds, harmless=True)
+        return await self._sender.send(f"{self.name}: ping", send, Sending(Limits(seconds), is_harmless=True))
 
     @on_own_loop
     async def set_log_level(self, level: str) -> bool:
@@ -1044,7 +1037,8 @@ class Connection:
                 if kind == "tools":
                     unusable.extend(self.notices.reader.dropped_tools(attempt.result, found))
 
-            found = await self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted, check=look)
+            how = Sending(is_harmless=True, is_counted=counted)
+            found = await self._sender.send(f"{self.name}: {kind}", page, how, look)
             if client.session.discover_result is not None:  # older versions have no `ttlMs`
                 until = fresh_until(found, self._services.clock())
                 if until is not None:

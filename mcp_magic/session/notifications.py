@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.apps.view import EXTENSION, MIME_TYPE
 from mcp_magic.config.masking import Cut
-from mcp_magic.inflight import InFlightRequest, attend, caused_by
+from mcp_magic.inflight import InFlightRequest, Limits, attend, caused_by
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS
@@ -231,7 +231,7 @@ class Notices:
                 await self.logs.begin(client, self.reader)
                 stack.push_async_exit(opening.pop_all())
 
-        await InFlightRequest(seconds=timeout).wait(enter(), [])  # its clock stops during a log-in
+        await InFlightRequest(limits=Limits(timeout)).wait(enter(), [])  # its clock stops during a log-in
         async with stack:
             # Only cancelled, not awaited: if the transport failed, this task's own scope is cancelled, and an await
             # would keep the client from being left.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
@@ -23,8 +24,11 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import (
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
+    Answerers,
     Attempt,
     InFlightRequest,
+    Limits,
+    Look,
     QuestionQueue,
     Reports,
     RetryBudget,
@@ -53,8 +57,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
-    from mcp_magic.ask.elicitation import Elicitor
-    from mcp_magic.ask.sampling import Prepared
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.supervisor import Supervisor
 
@@ -124,6 +126,32 @@ def _check_kind(answer: object) -> None:
         raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
 
 
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How a request is sent.
+
+    Attributes:
+        limits: How long it may take. The clock of a call stops while the server asks the user, and restarts with each
+            progress notification; other requests have a clock of their own.
+        answerers: Who answers the server's questions meanwhile, before the host does.
+        on_progress: Takes its progress, which then is not shown.
+        is_call: Whether the server may ask the user questions meanwhile.
+        is_harmless: Whether it may be sent again although it may have run.
+        is_counted: Whether it is the user's; the host's own are not counted.
+        is_shown: Whether it is shown while it waits.
+        visits: Whether the user is sent to pages that must be visited first.
+    """
+
+    limits: Limits = Limits()
+    answerers: Answerers = Answerers()
+    on_progress: ProgressFnT | None = None
+    is_call: bool = False
+    is_harmless: bool = False
+    is_counted: bool = True
+    is_shown: bool = True
+    visits: bool = True
+
+
 class RequestSender:
     """Sends the requests of one connection, and counts them; an error that a tool reports is no failure."""
 
@@ -157,54 +185,37 @@ class RequestSender:
         self,
         what: str,
         send: Callable[[Client], Awaitable[T]],
-        timeout: float | None = None,
-        *,
-        harmless: bool = False,
-        counted: bool = True,
-        wait_if_busy: bool = True,
-        quiet: bool = False,
-        is_call: bool = False,
+        how: Sending = Sending(),
         check: Callable[[T, Attempt], None] | None = None,
-        elicitor: Elicitor | None = None,
-        prepared: Prepared | None = None,
-        on_progress: ProgressFnT | None = None,
-        max_total: float | None = None,
-        pages: bool = True,
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        A `harmless` one may be sent again although it may have run. One that is not `counted` is the host's own. During
-        one that `is_call` the server may ask the user questions: then the clock stops, and it restarts with each
-        progress notification, up to `max_total` seconds in all; otherwise `send` has its own clock. `check` raises
-        ValueError if the answer breaks the protocol. With `pages` the user is sent to pages that must be visited first.
-        A `quiet` one is not shown while it waits.
+        `check` raises ValueError if the answer breaks the protocol.
         """
         if self._supervisor.is_of_other_process:
             self._supervisor.check_process()
+        timeout, max_total = how.limits.timeout, how.limits.max_total
         if timeout is not None or max_total is not None:
             check_seconds(what, timeout=timeout, max_total_timeout=max_total)
-        reports = Reports(max_total_timeout=self._reports.max_total_timeout) if quiet else self._reports
+        reports = self._reports if how.is_shown else Reports(max_total_timeout=self._reports.max_total_timeout)
+        answerers = replace(how.answerers, visit=self._notices.questions.visited) if how.visits else how.answerers
         request = InFlightRequest(
             what,
             self._place.name,
             reports,
-            seconds=timeout if is_call else None,
-            max_total=max_total,
-            elicitor=elicitor,
-            prepared=prepared,
-            visit=self._notices.questions.visited if pages else None,
-            on_progress=on_progress,
-            masked=self._place.masked,
-            detail=self._what_for,
+            limits=how.limits if how.is_call else Limits(max_total=max_total),
+            answerers=answerers,
+            on_progress=how.on_progress,
+            look=Look(self._place.masked, self._what_for),
         )
-        call = request if is_call else None
+        call = request if how.is_call else None
         client = self._supervisor.client
         repeats: RetryBudget | None = None
-        takes_turn = is_call and self._takes_turns
-        with request if counted and reports.reporter is not None else _NOT_SHOWN:
+        takes_turn = how.is_call and self._takes_turns
+        with request if how.is_counted and reports.reporter is not None else _NOT_SHOWN:
             if client is None:
                 client = await self.open_client(what, timeout)
-            self.calls += counted
+            self.calls += how.is_counted
             while True:
                 if takes_turn:
                     await self._free.acquire()
@@ -220,11 +231,11 @@ class RequestSender:
                     if takes_turn:
                         self._free.release()
                 await self._supervisor.after_failure(client, failure)
-                repeats = repeats or RetryBudget(harmless, patient=wait_if_busy)
+                repeats = repeats or RetryBudget(how.is_harmless, patient=how.limits.waits_if_busy)
                 if not await self._again(client, failure, attempt, repeats, timeout):
                     break
                 client = await self.open_client(what, timeout)
-            self.failures += counted
+            self.failures += how.is_counted
             with without_context:
                 raise self._failed(failure, attempt, what, timeout, repeats)
 

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest, current_attempt, shown_reports
+from mcp_magic.inflight import InFlightRequest, Look, current_attempt, shown_reports
 from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
@@ -459,7 +459,7 @@ class Supervisor:
         started = time.perf_counter()
         name, reports = self._place.name, self._services.reports
         does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
-        request = InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line)
+        request = InFlightRequest(f"{does} {self.spec.where}", name, reports, look=Look(detail=self._place.last_line))
         context = copy_context()
         context.run(shown_reports.set, (request.report,))  # a log-in stops its clock
         self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}", context=context)

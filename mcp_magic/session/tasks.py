@@ -21,9 +21,10 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, AnyResult, InFlightRequest, Reports, current_attempt
+from mcp_magic.inflight import METHOD_NOT_FOUND, AnyResult, InFlightRequest, Limits, Look, Reports, current_attempt
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import request_error
+from mcp_magic.session.requests import RequestSender, Sending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mcp.client.extension import ClientExtension
 
     from mcp_magic.calls.call import Call, CallObserver
-    from mcp_magic.session.requests import RequestSender
     from mcp_magic.session.supervisor import Supervisor
     from mcp_magic.session.wire import Place
 
@@ -99,11 +99,11 @@ class Tasks:
             title,
             self.place.name,
             self._reports if call.is_shown else Reports(),
-            max_total=call.limits.max_total,
-            elicitor=call.answerers.elicitor,
-            prepared=call.answerers.sampler,
-            masked=self.place.masked,
-            detail=lambda: task.state.message or f"task {task.state.status.replace('_', ' ')}",
+            limits=Limits(max_total=call.limits.max_total),
+            answerers=call.answerers,
+            look=Look(
+                self.place.masked, detail=lambda: task.state.message or f"task {task.state.status.replace('_', ' ')}"
+            ),
         )
         with request if call.is_shown and self._reports.reporter is not None else nullcontext():
             try:
@@ -141,7 +141,8 @@ class Tasks:
             return TaskState.read(raw, task) if method == GET else None
 
         what = f"{self.place.name}:{tool}"
-        return await self._sender.send(what, send, REQUEST_SECONDS, harmless=True, counted=False, quiet=True)
+        how = Sending(Limits(REQUEST_SECONDS), is_harmless=True, is_counted=False, is_shown=False)
+        return await self._sender.send(what, send, how)
 
     async def answer(self, tool: str, question: Any) -> dict[str, Any]:
         """Have a question of a task answered, as if the server had asked it during a call."""

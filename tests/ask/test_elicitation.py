@@ -25,10 +25,10 @@ from mcp_types import (
 from mcp_magic import inflight
 from mcp_magic.ask.elicitation import Answer, Elicitation, elicitation_question, question_part, secrets_marked
 from mcp_magic.ask.question import Reply, outcome_bundle
-from mcp_magic.calls.call import Answerers, Call
+from mcp_magic.calls.call import Call
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
-from mcp_magic.inflight import InFlightRequest, Report, person_asked
+from mcp_magic.inflight import Answerers, InFlightRequest, Limits, Report, person_asked
 from mcp_magic.ui.form import Form
 from tests.support.eliciting_server import trip_server, url_server
 from tests.support.hosts import logged
@@ -163,7 +163,7 @@ async def test_person_asked_stops_the_clock_of_its_call():
             await asyncio.sleep(0.5)
         return "in"
 
-    assert await InFlightRequest(seconds=0.3).wait(logs_in(), []) == "in"
+    assert await InFlightRequest(limits=Limits(0.3)).wait(logs_in(), []) == "in"
     with person_asked():  # outside of a call nothing happens
         pass
 

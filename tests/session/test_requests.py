@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
-from mcp_magic.calls.call import Call, Limits
+from mcp_magic.calls.call import Call
+from mcp_magic.inflight import Limits
 from tests.support.asgi import Forgetful, answer, read, serving
 from tests.support.bundled import load
 from tests.support.counting import Counting, Holding, behind_proxy

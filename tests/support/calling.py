@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.calls.call import Call, Limits
+from mcp_magic.calls.call import Call
+from mcp_magic.inflight import Limits
 from mcp_magic.langchain.calls import Breaker, Reading, call_for_model
 
 if TYPE_CHECKING:
