@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mcp_magic.ask.sampling import SamplingRequest as SamplingRequest
     from mcp_magic.auth.login import Authorizer as Authorizer
     from mcp_magic.auth.login import LogIn as LogIn
+    from mcp_magic.calls.call import Call as Call
+    from mcp_magic.calls.call import CallObserver as CallObserver
     from mcp_magic.config.specs import HttpSpec as HttpSpec
     from mcp_magic.config.specs import InProcessSpec as InProcessSpec
     from mcp_magic.config.specs import Spec as Spec
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Request as Request
     from mcp_magic.consent.rules import Rule as Rule
     from mcp_magic.errors import *  # noqa: F403
+    from mcp_magic.inflight import Answerers as Answerers
+    from mcp_magic.inflight import Limits as Limits
     from mcp_magic.jobs import Job as Job
     from mcp_magic.jobs import Jobs as Jobs
     from mcp_magic.langchain.serve import serve_langchain as serve_langchain
@@ -80,9 +84,11 @@ _MODULES = {
     "mcp_magic.ask.elicitation": ("Answer", "Elicitation", "Elicitor"),
     "mcp_magic.ask.sampling": ("Expected", "Review", "Reviewer", "Sampled", "Sampler", "SamplingRequest"),
     "mcp_magic.auth.login": ("Authorizer", "LogIn"),
+    "mcp_magic.calls.call": ("Call", "CallObserver"),
     "mcp_magic.config.specs": ("HttpSpec", "InProcessSpec", "Spec", "SseSpec", "StdioSpec", "WebSocketSpec"),
     "mcp_magic.consent.consent": ("Approver", "Decision", "Request"),
     "mcp_magic.consent.rules": ("Rule",),
+    "mcp_magic.inflight": ("Answerers", "Limits"),
     "mcp_magic.jobs": ("Job", "Jobs"),
     "mcp_magic.langchain.serve": ("serve_langchain",),
     "mcp_magic.map.cluster": ("map_partition",),

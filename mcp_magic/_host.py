@@ -575,13 +575,14 @@ class Host:
         """The way of all calls: `await host.caller.call(Call(host["math"], "add", {"a": 1, "b": 2}))`."""
         return Caller(self.consent, self.outputs, self._observers)
 
-    def _observers(self, call: Call, others: Sequence[CallObserver]) -> Iterator[CallObserver]:
-        """Return the observers of each call: it has its view, is counted, and its task is kept."""
-        if not any(isinstance(other, CallView) for other in others):
-            yield CallView()
-        yield MeasuredCall(self.metrics)
-        if not any(other.leaves_task for other in others):
-            yield KeptTask(lambda: self.jobs)
+    def _observers(self, call: Call, others: Sequence[CallObserver]) -> list[CallObserver]:
+        """Return the observers of each call: it is counted, has its view if its tool has one, and its task is kept."""
+        observers: list[CallObserver] = [MeasuredCall(self.metrics)]
+        if call.definition is not None and call.definition.meta:
+            observers += [] if any(isinstance(other, CallView) for other in others) else [CallView()]
+        if not (others and any(other.leaves_task for other in others)):
+            observers.append(KeptTask(lambda: self.jobs))
+        return observers
 
     @property
     def services(self) -> Services:

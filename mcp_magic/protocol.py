@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
 
 
+VIEWS = "io.modelcontextprotocol/ui"  # the extension MCP Apps
+
+VIEW_TYPE = "text/html;profile=mcp-app"  # the MIME type of a view
+
+
 # Error codes and HTTP statuses: their meaning, and whose fault each is.
 #
 # Sources: JSON-RPC 2.0, section 5.1; the specification's "Error Handling", whose code space of 2026-07-28 is

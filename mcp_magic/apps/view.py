@@ -17,15 +17,12 @@ from mcp_magic._text import listed
 from mcp_magic.auth.addresses import is_internal_host, leads_inside
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError
+from mcp_magic.protocol import VIEW_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mcp_types import Tool
-
-EXTENSION = "io.modelcontextprotocol/ui"
-
-MIME_TYPE = "text/html;profile=mcp-app"
 
 MAX_HTML = 16 * 1024 * 1024  # most characters of a view's HTML
 
@@ -141,10 +138,10 @@ def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | 
         InvalidResponseError: The contents have no view.
     """
     contents = list(contents)
-    found = next((each for each in contents if (each.mime_type or "").replace(" ", "").lower() == MIME_TYPE), None)
+    found = next((each for each in contents if (each.mime_type or "").replace(" ", "").lower() == VIEW_TYPE), None)
     if found is None:
         types = listed(one_line(str(content.mime_type), 60) for content in contents) or "nothing"
-        raise InvalidResponseError(f"{one_line(uri, 200)} has no view: expected {MIME_TYPE}, got {types}")
+        raise InvalidResponseError(f"{one_line(uri, 200)} has no view: expected {VIEW_TYPE}, got {types}")
     meta = (found.meta or {}).get("ui", (listed_meta or {}).get("ui"))
     meta = meta if isinstance(meta, dict) else {}
     named, permissions = _mapping(meta.get("csp")), _mapping(meta.get("permissions"))

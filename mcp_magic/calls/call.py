@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_magic.consent.consent import PERSON, Decision, Request
@@ -35,6 +34,10 @@ class Server(Protocol):
     @property
     def protocol_version(self) -> str | None:
         """The protocol version that it speaks."""
+
+    @property
+    def makes_tasks(self) -> bool:
+        """Whether it announces that it makes tasks of calls."""
 
     async def define(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
         """Return the definition of a tool."""
@@ -71,7 +74,7 @@ class Call:
     tool: str
     arguments: Mapping[str, Any]
     definition: Tool | None = None
-    filled: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    filled: Mapping[str, Any] = field(default_factory=dict)
     asker: str = PERSON
     run: str | None = None
     limits: Limits = Limits()
@@ -123,13 +126,15 @@ class CallObserver:
 
 def progress_of(observers: Sequence[CallObserver]) -> ProgressFnT | None:
     """Return what takes the progress of a call; None if no observer shows it."""
-    showing = [observer for observer in observers if observer.shows_progress]
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
-        for observer in showing:
+        for observer in observers:
             await observer.progressed(progress, total, message)
 
-    return progressed if showing else None
+    for observer in observers:
+        if observer.shows_progress:
+            return progressed
+    return None
 
 
 class Progress(CallObserver):

@@ -75,7 +75,7 @@ class Caller:
     @_on_loop_of_call
     async def call(self, call: Call, *observers: CallObserver, validate: bool = True) -> ToolResult:
         """Prepare, authorize and send a call. Raises what these raise."""
-        return await self.send(await self.authorize(await self.prepare(call, validate=validate)), *observers)
+        return await self._send(await self._authorize(await self._prepare(call, validate=validate)), *observers)
 
     @_on_loop_of_call
     async def prepare(self, call: Call, *, validate: bool = True) -> Call:
@@ -90,6 +90,9 @@ class Caller:
             UnknownToolError: The server has no such tool.
             SessionError: The session failed. Nothing was sent.
         """
+        return await self._prepare(call, validate=validate)
+
+    async def _prepare(self, call: Call, *, validate: bool) -> Call:
         connection = call.connection
         try:
             definition = await connection.define(call.tool, call.limits.timeout, must_be_there=validate)
@@ -116,6 +119,9 @@ class Caller:
         Raises:
             DeniedError: It is denied; the message says by whom, why, and what would allow it.
         """
+        return await self._authorize(call, policy=policy, approver=approver)
+
+    async def _authorize(self, call: Call, *, policy: str | None = None, approver: Approver | None = None) -> Call:
         decision = call.decision
         if decision is None:
             if self.consent is None or (call.asker == PERSON and not self.consent.rules):
@@ -171,6 +177,9 @@ class Caller:
             ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
+        return await self._send(call, *observers)
+
+    async def _send(self, call: Call, *observers: CallObserver) -> ToolResult:
         self._check_seal(call)
         observers = (*self.observers(call, observers), *observers)
         return await self._observed(call, observers, call.connection.send_call(call, observers))

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, Implementation, Prompt, ServerCapabilities, Tool
 
-    from mcp_magic.calls.caller import Caller
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.consent.definitions import Change
@@ -199,6 +198,7 @@ class Connection:
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         skills: The skills that the server publishes: `await connection.skills.list()`.
+        caller: The way of its calls: `await connection.caller.call(Call(connection, "add", {"a": 1, "b": 2}))`.
         catalog: What the server offers, cached.
         notices: The server's notifications: log messages, changes.
         roots: The directories that the server may ask for.
@@ -211,6 +211,7 @@ class Connection:
         self.spec = spec
         self.place = Place(name, spec)
         self._services = services = services or Services()
+        self.caller = services.caller
         self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
         self._watching: list[Callable[[], None]] = []
         self._published = State.CLOSED
@@ -490,11 +491,6 @@ class Connection:
         return self.place.wire is not None and self.place.wire.replayed
 
     # Requests
-
-    @property
-    def caller(self) -> Caller:
-        """The way of its calls: `await connection.caller.call(Call(connection, "add", {"a": 1, "b": 2}))`."""
-        return self._services.caller
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
         """Call a tool.

@@ -8,10 +8,9 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.apps.view import EXTENSION, MIME_TYPE
 from mcp_magic.config.masking import Cut
 from mcp_magic.inflight import InFlightRequest, Limits, attend, caused_by
-from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
+from mcp_magic.protocol import VIEW_TYPE, VIEWS, LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
@@ -262,7 +261,7 @@ class Notices:
             **mode,
             **self._sampling.options,
             logging_callback=self.logs,
-            extensions=[advertise(EXTENSION, {"mimeTypes": [MIME_TYPE]}), tasks_extension()],
+            extensions=[advertise(VIEWS, {"mimeTypes": [VIEW_TYPE]}), tasks_extension()],
             log_level=USUAL,  # since 2026-07-28 servers log only for requests that name a level
         )
 

@@ -31,7 +31,9 @@ DOORS = {
 TESTED_ELSEWHERE = {
     "_compat": "tests/pyodide/test_pyodide.py",
     "activity": "tests/ui/test_explorer.py",
+    "apps/calls": "tests/apps/test_app.py",
     "ask/question": "tests/ui/test_question_requests.py",
+    "calls/task": "tests/session/test_tasks.py",
     "display/code": "tests/ui/test_request_form.py",
     "display/comms": "tests/kernel/test_comm_status.py",
     "display/diff": "tests/consent/test_definitions.py",

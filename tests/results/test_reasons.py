@@ -372,7 +372,7 @@ async def test_a_closed_host_is_not_shown_as_reconnecting(quick):
     quick.reports.after = 0.0
     connection = await quick.connect([sys.executable, "-c", WAITS], name="late")
     calls = [asyncio.create_task(connection.call("wait")) for _ in range(2)]
-    await until(lambda: len(shown) == len(calls))
+    await until(lambda: sum(report.title == "late:wait" for report in shown) == len(calls))
     closing = asyncio.create_task(quick.close())
     words: set[str] = set()
     while not all(call.done() for call in calls):

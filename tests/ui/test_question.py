@@ -376,13 +376,13 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page):
         await PanelUser(page, 0.1)(request())
     slow = PanelUser(page, 60)  # its deadline begins later than that of the consent
     with pytest.raises(DeniedError, match="denied by time-out"):
-        await Consent(approver=slow, timeout=0.1).check(request())
+        await allowed(Consent(approver=slow, timeout=0.1), request())
     assert [line.startswith(f"… not answered {CALL}") for line in page.lines] == [True, True]
 
 
 async def test_busy_loop_does_not_turn_time_out_into_interruption(page):
     person = PanelUser(page, 0.25)
-    [checking] = await person.asked(Consent(approver=person, timeout=0.3).check(request()))
+    [checking] = await person.asked(allowed(Consent(approver=person, timeout=0.3), request()))
     time.sleep(0.4)  # both deadlines have passed when the loop looks again
     with pytest.raises(DeniedError, match="denied by time-out"):
         await checking

@@ -11,7 +11,6 @@ from mcp_magic.errors import CommandError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
 from mcp_magic.ipython.views import Views
-from mcp_magic.session.connection import Connection
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +23,6 @@ INTERVAL, TICK = 0.1, 1.0  # least and most seconds between two updates of a job
 
 async def start(invocation: Invocation, call: Call) -> Job:
     """Start a call in the background, and show it."""
-    assert isinstance(call.connection, Connection)
     if invocation.cells.kernel is None and not call.connection.makes_tasks:
         raise CommandError(
             f"%mcp call: {call.connection.name} makes no tasks, and in a terminal nothing runs between the commands; "
