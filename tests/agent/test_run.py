@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from html.parser import HTMLParser
 from typing import Any
 
@@ -172,7 +171,6 @@ def tag(names: list[str], count: int) -> str:
 @pytest.mark.parametrize("name", TURNS)
 async def test_a_run_goes_on_and_shows_no_markup_of_the_model(host, tmp_path, name):
     await add_server(host, "tags", tag)
-    began = time.thread_time()
     made, problem = await run(host, tmp_path / "threads.sqlite", [TURNS[name], "done"], approve="auto")
     if name in ("words", "blocks", "2 MB of brackets"):
         assert len(made.messages) == 2
@@ -180,7 +178,6 @@ async def test_a_run_goes_on_and_shows_no_markup_of_the_model(host, tmp_path, na
         assert made.answer == "done"
     assert problem == ""
     shown: Any = made._repr_mimebundle_()
-    assert time.thread_time() - began < 5
     assert len(await kept(tmp_path / "threads.sqlite")) == len(made.messages)
     assert set(shown) == {"text/plain", "text/html"}
     assert len(json.dumps(shown)) < 450_000

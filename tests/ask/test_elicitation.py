@@ -29,6 +29,7 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
 from mcp_magic.ui.form import Form
+from tests.support.clocks import assert_linear
 from tests.support.eliciting_server import trip_server, url_server
 from tests.support.hosts import logged
 from tests.support.persons import Scripted
@@ -389,10 +390,11 @@ async def test_words_tell_whether_a_form_asks_for_a_secret(host, message, field,
 
 @pytest.mark.parametrize("word", ["a", "pass ", "api key ", "card-", "(?<", "\u202e"])
 def test_long_message_is_searched_for_secrets_quickly(word):
-    started = time.thread_time()
-    properties = {str(number): {"type": "string", "description": word * 1000} for number in range(50)}
-    secrets_marked({"properties": properties}, word * 100_000)
-    assert time.thread_time() - started < 3
+    def search(length: int) -> None:
+        properties = {str(number): {"type": "string", "description": word * (length // 100)} for number in range(50)}
+        secrets_marked({"properties": properties}, word * length)
+
+    assert_linear(search, 6_250, 100_000)
 
 
 def test_panel_masks_a_field_that_asks_for_a_secret():
