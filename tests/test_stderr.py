@@ -176,8 +176,16 @@ async def test_the_doctor_recognizes_a_server_at_a_url(host):
 
 
 async def test_a_server_with_a_page_of_its_own_is_no_http_server(host, tmp_path):
-    async with serving(answering(200, b"<html>dashboard</html>", "text/html")) as url:
-        code = f"import runpy, sys, time\nprint('dashboard: {url}', file=sys.stderr, flush=True)\ntime.sleep(1)\n"
+    asked, page = tmp_path / "asked", answering(200, b"<html>dashboard</html>", "text/html")
+
+    async def noted(scope, receive, send):
+        if scope["type"] == "http":
+            asked.touch()
+        await page(scope, receive, send)
+
+    async with serving(noted) as url:
+        code = f"import os, runpy, sys, time\nprint('dashboard: {url}', file=sys.stderr, flush=True)\n"
+        code += f"while not os.path.exists({str(asked)!r}): time.sleep(0.01)\n"
         slow = script(tmp_path, f"{code}runpy.run_path({PLAIN[1]!r}, run_name='__main__')")
         connection = await host.connect(slow, name="paged")
         assert (await connection.call("add", a=1, b=2)).data == 3

@@ -252,7 +252,7 @@ async def test_a_task_that_ends_soon_is_a_call_like_any_other(host, ci):
 async def test_interrupting_a_run_cancels_its_task(host, ci, monkeypatch):
     monkeypatch.setattr("mcp_magic.langchain.calls.JOB_SECONDS", 60.0)
     running = asyncio.ensure_future(Agent(host, BUILD, "done").run())
-    await until(lambda: bool(ci.times()))
+    await until(lambda: bool(ci.params("tasks/get")))
     running.cancel()
     await asyncio.wait({running})
     await until(lambda: bool(ci.params("tasks/cancel")))

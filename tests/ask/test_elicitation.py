@@ -29,7 +29,7 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
 from mcp_magic.ui.form import Form
-from tests.support.clocks import assert_linear
+from tests.support.clocks import assert_linear, jump
 from tests.support.eliciting_server import trip_server, url_server
 from tests.support.hosts import logged
 from tests.support.persons import Scripted
@@ -145,11 +145,12 @@ async def test_two_questions_at_once_are_asked_one_by_one(host):
 
 async def test_time_out_stands_still_while_a_person_is_asked(host):
     async def slow(asked: Elicitation) -> Answer:
-        await asyncio.sleep(0.8)  # longer than the call may take
+        jump(100)  # longer than the call may take
+        await asyncio.sleep(0.01)
         return OSLO
 
     connection = await connect_trip(host, slow)
-    assert (await connection.call_tool("plan", {}, timeout=0.6)).text == "accept Oslo 3"
+    assert (await connection.call_tool("plan", {}, timeout=60)).text == "accept Oslo 3"
     host.elicitation.elicitor = Scripted(OSLO)
     with pytest.raises(RequestTimeoutError, match=r"trip:slow: timed out: no answer within 0\.2 s"):
         await connection.call_tool("slow", {}, timeout=0.2)  # it goes on after the answer
@@ -159,10 +160,11 @@ async def test_time_out_stands_still_while_a_person_is_asked(host):
 async def test_person_asked_stops_the_clock_of_its_call():
     async def logs_in() -> str:
         with person_asked():
-            await asyncio.sleep(0.5)
+            jump(100)
+            await asyncio.sleep(0.01)
         return "in"
 
-    assert await InFlightRequest(seconds=0.3).wait(logs_in(), []) == "in"
+    assert await InFlightRequest(seconds=60).wait(logs_in(), []) == "in"
     with person_asked():  # outside of a call nothing happens
         pass
 

@@ -20,6 +20,7 @@ from tests.environments import everything_command, needs_node
 from tests.support.agents import ask
 from tests.support.asgi import serving
 from tests.support.bundled import load
+from tests.support.clocks import jump
 from tests.support.dying_server import DYING
 from tests.support.waiting import until
 
@@ -156,11 +157,12 @@ async def test_a_timed_out_call_is_repeated_only_where_trusted(host):
 
 async def test_the_time_that_a_decision_takes_does_not_count(host, math):
     async def slowly(request: Request) -> Decision:
-        await asyncio.sleep(1.1)
+        jump(100)
+        await asyncio.sleep(0.01)
         return Decision.approve()
 
     host.consent.policy, host.approver = "ask", slowly
-    assert (await call(math, "add", ONE_AND_TWO, timeout=1.0))[0] == "3"
+    assert (await call(math, "add", ONE_AND_TWO, timeout=60.0))[0] == "3"
 
 
 # Sessions that end

@@ -43,6 +43,7 @@ class Protected:
     methods: list[str] = field(default_factory=list)  # the JSON-RPC methods that came with a valid token
     needs: dict[str, str] = field(default_factory=lambda: {"erase": "admin"})  # scope of a tool beside "read"
     status: int = 0  # what every request is answered, 0 for what is right
+    refused: int = 0  # requests without a token that is valid
     challenges: bool = True  # whether a refusal says where to log in
     resource: str = ""  # what the resource metadata claim to be; "" for the truth
 
@@ -129,6 +130,7 @@ class Guard:
         message = json.loads(body) if body else {}
         needed = protected.needs.get((message.get("params") or {}).get("name", ""))
         token = protected.authority.tokens.get(headers.get("authorization", "").partition(" ")[2])
+        protected.refused += token is None
         if token is not None:
             protected.methods.append(message.get("method", scope["method"]))
         if needed and token is not None and needed not in token.scopes:
