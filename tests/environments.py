@@ -74,13 +74,7 @@ MOTHERDUCK_PACKAGES = {"mcp-server-motherduck": "1.1.0"}
 TASKS_PACKAGES = {"fastmcp-tasks": "4.1.2"}
 """A server of the extension *tasks*, with its queue in memory."""
 
-_THEN = {
-    "anyio": "4.9.0",
-    "pydantic": "2.11.7",
-    "sse-starlette": "2.3.6",
-    "starlette": "0.46.2",
-    "uvicorn": "0.34.3",
-}
+_THEN = {"anyio": "4.9.0", "pydantic": "2.11.7", "sse-starlette": "2.3.6", "starlette": "0.46.2", "uvicorn": "0.34.3"}
 """What `mcp` of that time ran with: later ones break it. `mcp` 1.9.4 over HTTP dies with its first session under anyio
 4.16; its first releases bring no server for HTTP."""
 

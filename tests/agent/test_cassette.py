@@ -20,6 +20,7 @@ from mcp_magic.ask.sampling import SamplingRequest
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import CassetteError, ModelError
 from tests.support.agents import asked
+from tests.support.cassettes import lines
 from tests.support.fake_openai import KEY, Refusal, Turn
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ def tape(tmp_path):
 async def run(host: Host, model: Any, request: str = "What do an apple and a pear cost?") -> list[Any]:
     state = await build_graph(make_model(model), host).ainvoke(asked(request))
     return [(m.type, m.text, getattr(m, "tool_calls", None)) for m in state["messages"]]
-
-
-def lines(tape: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in tape.read_text("utf-8").splitlines()]
 
 
 @pytest.mark.lowest

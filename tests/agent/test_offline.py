@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -387,12 +385,3 @@ def test_no_schema_is_too_strange(schema):
     model = OfflineModel().bind_tools([odd])
     for request_ in ("take 5 and 'x' from /tmp on 2026-01-01", "odd:take a=1 b=x", 'call take with {"a": 1}'):
         assert answered(request_, model)
-
-
-def test_importing_it_imports_nothing_heavy_but_langchain_core():
-    code = (
-        "import sys, mcp_magic.agent.offline\n"
-        "print([n for n in ('mcp', 'mcp_types', 'pandas', 'IPython', 'langgraph', 'ipywidgets') if n in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"

@@ -211,13 +211,7 @@ async def test_a_page_of_nbconvert_fetches_nothing_of_the_model(host):
     from nbconvert import HTMLExporter
 
     outputs = []
-    for name in (
-        "words",
-        "blocks",
-        "a name that is markup",
-        "an argument that is markup",
-        "no JSON",
-    ):
+    for name in ("words", "blocks", "a name that is markup", "an argument that is markup", "no JSON"):
         made, _ = await run(host, ":memory:", [TURNS[name], EVIL], thread=name, approve="auto")
         outputs.append(nbformat.v4.new_output("display_data", data=made._repr_mimebundle_()))
 

@@ -6,10 +6,7 @@ from mcp_types import Tool
 
 from mcp_magic.agent.search import Index, stems, words_of_tool
 from tests.support.clocks import assert_linear
-
-
-def tool(name: str, description: str, **properties: Any) -> Tool:
-    return Tool(name=name, description=description, input_schema={"type": "object", "properties": properties})
+from tests.support.lowlevel import tool
 
 
 def test_words_of_parameters_and_choices_count():

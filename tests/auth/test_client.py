@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,20 +12,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from mcp_magic import errors
 from tests.support.authorization_server import Behaviour
 from tests.support.clocks import jump
-from tests.support.persons import Person, logging_in
+from tests.support.persons import Person, callbacks, logging_in
 from tests.support.processes import free_port
-from tests.support.protected_server import logged_in, protected_server
+from tests.support.protected_server import USUAL, logged_in, protected_server
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic.auth.login import LogIn
     from mcp_magic.inflight import Report
-
-USUAL = "client-1: read offline_access"
-
-
-def callbacks() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "callback" in thread.name]
 
 
 @pytest.mark.lowest

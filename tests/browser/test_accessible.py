@@ -9,19 +9,7 @@ import pytest
 from tests.environments import axe_script, needs_node
 from tests.support.kernel_servers import PLAN
 from tests.support.kernel_servers import TRIPS as SERVER
-from tests.support.pages import (
-    asked,
-    button,
-    expect,
-    field,
-    finished,
-    output,
-    press,
-    readable,
-    run,
-    start,
-    themes,
-)
+from tests.support.pages import asked, button, expect, field, finished, output, press, readable, run, start, themes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator

@@ -85,7 +85,6 @@ async def test_mixed_content_is_split_and_shown_block_by_block():
 
 PAGE = "# A page\n\nIts *second* line.\n"
 OVER = {"kind": "code.execute", "result": ["over", {"type": "image", "data": "[see the block]"}], "count": 2}
-NULLS = [{"a": None, "b": 1}, {"a": 2, "b": None}]
 ONCE: dict[str, tuple[list[str], Any, str]] = {
     "objects": (['{\n  "city": "Paris"\n}'], {"result": [{"city": "Paris"}]}, "Paris"),
     "texts": (["Paris"], {"result": ["Paris"]}, "Paris"),

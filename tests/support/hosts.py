@@ -44,12 +44,16 @@ async def host(patient: None) -> AsyncIterator[Host]:
     assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]
 
 
-@pytest.fixture
-def quick(host: Host) -> Host:
-    """A host that does quickly what it does."""
+def hastened(host: Host) -> Host:
+    """Let a host open sessions again quickly."""
     plan = host.reconnection
     plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 60.0, 20.0
     return host
+
+
+@pytest.fixture
+def quick(host: Host) -> Host:
+    return hastened(host)
 
 
 @pytest.fixture
@@ -114,9 +118,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def spotless(soon: None, patient: None) -> AsyncIterator[Host]:
     """A host whose sessions are opened again quickly, and that leaves nothing behind."""
     left = Left()
-    host = Host()
-    plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait = 0.02, 0.1, 0.0, 60.0
+    host = hastened(Host())
     yield host
     await host.close()
     await left.nothing()

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
+
+
+USUAL = "client-1: read offline_access"
+"""What `whoami` answers after a log-in."""
 
 
 @dataclass
@@ -244,3 +249,9 @@ def protected_server_on_a_thread(behaves: Behaviour | None = None) -> Iterator[P
         loop.call_soon_threadsafe(leave.set)
         thread.join()
         loop.close()
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[Protected]:
+    with protected_server_on_a_thread() as running:
+        yield running

@@ -13,9 +13,6 @@ from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
 from tests.support.bundled import load
 from tests.support.clocks import assert_linear
 
-RECORD_SECONDS = 20e-6
-"""A generous bound for one record on a busy machine; it takes well below a microsecond on an idle one."""
-
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
     """Read Prometheus text: (name, label=value, ...) -> value."""

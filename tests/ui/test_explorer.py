@@ -28,7 +28,8 @@ from tests.support import bundled
 from tests.support.clocks import jump
 from tests.support.explorers import choose, explored, rows, server_rows, silent, text
 from tests.support.odd_server import TOOL, connected
-from tests.support.widgets import receive, until
+from tests.support.waiting import until
+from tests.support.widgets import receive
 
 # What is shown at first
 

@@ -19,7 +19,8 @@ from mcp_magic.agent.program import Programs
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.ui.widgets import WIDGET_VIEW
-from tests.support.widgets import PanelUser, handled, receive, until
+from tests.support.waiting import until
+from tests.support.widgets import PanelUser, handled, receive
 
 FORECAST = Tool(
     name="forecast",

@@ -21,9 +21,9 @@ from tests.support import SUPPORT
 from tests.support.bundled import load
 from tests.support.defined_server import command
 from tests.support.lowlevel import serving_tools
+from tests.support.schemas import TEXT
 from tests.support.waiting_server import Waiting, waiting_server
 
-TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
