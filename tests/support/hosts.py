@@ -6,7 +6,7 @@ import asyncio
 import functools
 import threading
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import mcp
 import psutil
@@ -19,6 +19,8 @@ from mcp_magic.session import supervisor
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+HostT = TypeVar("HostT", bound=Host)
+
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,12 +28,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "DEATH_SECONDS", 20.0)
 
 
-@pytest.fixture
-async def host(patient: None) -> AsyncIterator[Host]:
-    """A host that leaves no process and no task behind, which is checked."""
+@asynccontextmanager
+async def checked(host: HostT) -> AsyncIterator[HostT]:
+    """Close a host at the end, and see that it leaves no process and no task behind."""
     tasks = asyncio.all_tasks()
     processes = set(psutil.Process().children(recursive=True))
-    host = Host()
     yield host
     await host.close()
     this = asyncio.current_task()
@@ -42,6 +43,13 @@ async def host(patient: None) -> AsyncIterator[Host]:
         await asyncio.wait(left, timeout=30.0)
     assert not [task for task in left if not task.done()]
     assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]
+
+
+@pytest.fixture
+async def host(patient: None) -> AsyncIterator[Host]:
+    """A host that leaves no process and no task behind, which is checked."""
+    async with checked(Host()) as host:
+        yield host
 
 
 def hastened(host: Host) -> Host:
