@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
 
-PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
-
 
 @pytest.fixture
 def tape(tmp_path):
@@ -43,7 +41,7 @@ async def run(host: Host, model: Any, request: str = "What do an apple and a pea
 
 @pytest.mark.lowest
 async def test_a_run_is_recorded_and_played_without_the_model(host, tape):
-    model = ScriptedModel([PRICES, "It is done."])
+    model = ScriptedModel([[("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})], "It is done."])
     with deck.holding(tape, "record"):
         seen = await run(host, model)
         async with open_threads(None) as opened:

@@ -30,7 +30,6 @@ def plan(
     return city
 """
 CELLS = (FORM, SERVER, "%mcp connect trips")
-SEVERE = {"serious", "critical"}
 RULES = """async (element) => {
     const found = await axe.run(element, {rules: {region: {enabled: false}}});
     return found.violations.map(each => [each.impact, each.id, each.nodes.map(node => node.html.slice(0, 300))]);
@@ -56,7 +55,7 @@ def axe(notebook):
 def assert_accessible(lab: Lab, shown: Locator, picture: str = "") -> None:
     """Assert that axe-core finds nothing severe in an output, in both themes."""
     for _ in themes(lab, picture):
-        assert [violation for violation in shown.evaluate(RULES) if violation[0] in SEVERE] == []
+        assert [violation for violation in shown.evaluate(RULES) if violation[0] in {"serious", "critical"}] == []
 
 
 @pytest.mark.usefixtures("axe")

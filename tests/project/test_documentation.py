@@ -189,14 +189,13 @@ def test_declarations_and_shell_lines_of_a_page_are_true(page, tmp_path):
     for block in blocks(page):
         if block.language == "toml":
             kinds = dict.fromkeys(Settings.class_trait_names(config=True), object)
-            environ = dict.fromkeys(VARIABLES, "x")
+            environ = dict.fromkeys(("NOTES_SECRET", "WEATHER_TOKEN"), "x")
             parse_declaration(block.text, source="mcp_magic.toml", environ=environ, base=tmp_path, settings=kinds)
         elif block.language == "sh":
             for line in block.text.splitlines():
                 _check_shell(line.split("  #")[0].strip())
 
 
-VARIABLES = ("NOTES_SECRET", "WEATHER_TOKEN")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))

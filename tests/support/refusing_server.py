@@ -18,13 +18,12 @@ LISTS = {
     "resources/list": {"resources": [{"uri": "db://rows", "name": "rows"}]},
     "resources/templates/list": {"resourceTemplates": []},
 }
-NO_METHOD = {"code": -32601, "message": "Method not found"}
 
 
 def answer(method: str) -> dict:
     """Return the members of an answer."""
     if method in REFUSED or method == "server/discover":
-        return {"error": NO_METHOD if method != "initialize" else ERROR}
+        return {"error": {"code": -32601, "message": "Method not found"} if method != "initialize" else ERROR}
     if method in LISTS:
         return {"result": LISTS[method]}
     if "isError" in ERROR:

@@ -171,8 +171,6 @@ async def test_the_server_completes_what_is_typed(showcase):
 
 # Templates
 
-FRUIT = "showcase://fruit/{name}"
-
 
 async def template_form(connection: Connection, uri: str) -> RequestForm:
     templates = await connection.listing("templates")
@@ -180,7 +178,7 @@ async def template_form(connection: Connection, uri: str) -> RequestForm:
 
 
 async def test_a_template_is_filled_in_and_read(showcase):
-    with closing(await template_form(showcase, FRUIT)) as form:
+    with closing(await template_form(showcase, "showcase://fruit/{name}")) as form:
         name = form.form.root.at("name").input.widget
         await until(lambda: "apple" in name.options)
         with pytest.raises(ArgumentsError, match="missing: name"):
