@@ -16,11 +16,10 @@ from pydantic import BaseModel, Field
 from mcp_magic.agent.run import CALL_COLUMNS, calls_frame, display_messages, get_final_answer, tools_summary, usage_of
 from mcp_magic.notebook import NotebookHost
 from tests.support.agents import add_server
-from tests.support.markup import SAFE_ATTRIBUTES, SAFE_TAGS, Markup
+from tests.support.markup import EVIL, SAFE_ATTRIBUTES, SAFE_TAGS, Markup
 from tests.support.showcase import showcase
 from tests.support.telling import answer, called, decided, definition, html, result, texts, told, turn, usage
 from tests.support.threads_in import kept, run
-from tests.support.unsafe import EVIL
 
 CALL = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "turn": 1}
 
