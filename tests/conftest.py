@@ -13,7 +13,9 @@ from IPython.core.history import HistoryManager
 
 from mcp_magic.schema.validate import import_jsonschema
 from tests.skipped import note
+from tests.support.clocks import slept  # noqa: F401
 from tests.support.hosts import handshake, host, patient, quick, soon, spotless  # noqa: F401
+from tests.support.protected_server import protected  # noqa: F401
 from tests.support.scripted_tasks import connect, own_data  # noqa: F401
 from tests.support.watching import target, watching  # noqa: F401
 

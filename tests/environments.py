@@ -74,13 +74,7 @@ MOTHERDUCK_PACKAGES = {"mcp-server-motherduck": "1.1.0"}
 TASKS_PACKAGES = {"fastmcp-tasks": "4.1.2"}
 """A server of the extension *tasks*, with its queue in memory."""
 
-_THEN = {
-    "anyio": "4.9.0",
-    "pydantic": "2.11.7",
-    "sse-starlette": "2.3.6",
-    "starlette": "0.46.2",
-    "uvicorn": "0.34.3",
-}
+_THEN = {"anyio": "4.9.0", "pydantic": "2.11.7", "sse-starlette": "2.3.6", "starlette": "0.46.2", "uvicorn": "0.34.3"}
 """What `mcp` of that time ran with: later ones break it. `mcp` 1.9.4 over HTTP dies with its first session under anyio
 4.16; its first releases bring no server for HTTP."""
 
@@ -361,25 +355,24 @@ def check_shared() -> dict[str, str]:
         raise InstallationError(f"{error.name} is not installed: pip install -e '.[dev]'") from None
 
 
+def node_command(package: str, *arguments: str, script: str = "dist/index.js") -> list[str]:
+    """Return the command of a server of Node."""
+    make_node()
+    return [shutil.which("node") or "node", str(cache() / "node" / "node_modules" / package / script), *arguments]
+
+
 def everything_command(transport: str = "stdio") -> list[str]:
     """Return the command of server-everything: "stdio", "sse" or "streamableHttp" (the port is in PORT)."""
-    make_node()
-    script = cache() / "node" / "node_modules" / EVERYTHING / "dist" / "index.js"
-    return [shutil.which("node") or "node", str(script), transport]
+    return node_command(EVERYTHING, transport)
 
 
 def filesystem_command(folder: Path) -> list[str]:
     """Return the command of server-filesystem, which reads and writes in one folder."""
-    make_node()
-    script = cache() / "node" / "node_modules" / FILESYSTEM / "dist" / "index.js"
-    return [shutil.which("node") or "node", str(script), str(folder)]
+    return node_command(FILESYSTEM, str(folder))
 
 
 def memory_command() -> list[str]:
-    """Return the command of server-memory."""
-    make_node()
-    script = cache() / "node" / "node_modules" / MEMORY / "dist" / "index.js"
-    return [shutil.which("node") or "node", str(script)]
+    return node_command(MEMORY)
 
 
 def playwright_command(folder: Path) -> list[str]:
@@ -388,10 +381,8 @@ def playwright_command(folder: Path) -> list[str]:
     chromium = next((found for name in programs if (found := shutil.which(name))), None)
     if chromium is None:
         pytest.skip(f"none of {', '.join(programs)} is installed")
-    make_node()
-    script = cache() / "node" / "node_modules" / PLAYWRIGHT / "cli.js"
     options = ["--headless", "--isolated", "--no-sandbox", "--executable-path", chromium, "--output-dir", str(folder)]
-    return [shutil.which("node") or "node", str(script), *options]
+    return node_command(PLAYWRIGHT, *options, script="cli.js")
 
 
 def excel_command() -> list[str]:

@@ -127,7 +127,7 @@ async def test_a_job_outlives_its_session(host):
         await host.connect(f"{url}/mcp", name="ci")
         job = await host.start("ci:build")
         port = int(url.rpartition(":")[2])
-    await asyncio.sleep(0.3)
+    await until(lambda: "tried" in host["ci"].problem)
     assert not job.ended
     async with serving(script, port=port):
         script.steps = [done()]
@@ -175,7 +175,7 @@ async def test_call_waiting_for_task_resumes_in_later_kernel(host, connect):
     script = Scripted(state())
     ci = await connect(script)
     call = asyncio.create_task(ci.call("build", ref="main"))
-    await until(lambda: bool(script.times()))
+    await until(lambda: bool(script.params("tasks/get")))
     assert (host.jobs.unfollowed, await host.jobs.resume(), len(host.jobs)) == (0, [], 0), "it is followed already"
     async with Host() as later:
         assert later.jobs.unfollowed == 1
@@ -195,7 +195,7 @@ async def test_call_waiting_for_task_resumes_in_later_kernel(host, connect):
 async def test_a_call_whose_task_has_ended_leaves_nothing_to_take_up(host, connect, end):
     script = Scripted(state(), *([end] if end else []))
     call = asyncio.create_task((await connect(script)).call("build"))
-    await until(lambda: bool(script.times()))
+    await until(lambda: bool(script.params("tasks/get")))
     if end is None:
         call.cancel()
     with suppress(ProtocolError, asyncio.CancelledError):
@@ -209,7 +209,7 @@ async def test_a_call_that_lost_its_session_leaves_its_task(host, connect):
     script = Scripted(state())
     ci = await connect(script)
     call = asyncio.create_task(ci.call("build"))
-    await until(lambda: bool(script.times()))
+    await until(lambda: bool(script.params("tasks/get")))
     await ci.close()
     with pytest.raises(SessionClosedError):
         await call

@@ -39,10 +39,6 @@ async def tool(name: str = "look", description: str | None = "Looks.", **more: A
     return await lint(tools=[Tool(name=name, description=description, **parts)])
 
 
-def of_schema(**properties: Any) -> list[Finding]:
-    return list(schema_findings({"type": "object", "properties": properties}, "tool t"))
-
-
 def codes(findings: list[Finding]) -> list[str]:
     return [one.code for one in findings]
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 TWO_ROWS = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
 MATH = load("math_server").server
-SILENT = ["python3", "-c", "import sys; sys.stdin.read()"]
 
 
 async def elsewhere(work: Callable[[], Awaitable[Any]]) -> Any:
@@ -172,7 +171,7 @@ async def test_what_another_loop_gives_up_is_cancelled(host, plain, give_up):
 WAITS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "call": lambda host: host["plain"].call("slow"),
     "host-call": lambda host: host.call("plain:slow"),
-    "connect": lambda host: host.connect(SILENT, name="silent"),
+    "connect": lambda host: host.connect(["python3", "-c", "import sys; sys.stdin.read()"], name="silent"),
 }
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
-from mcp_types import Tool
 
 from mcp_magic._host import Host
 from mcp_magic.agent.graph import build_graph
@@ -18,9 +17,10 @@ from mcp_magic.agent.threads import fork_thread, memory_threads, open_threads
 from mcp_magic.consent.rules import Rule
 from tests.support.agents import Agent, add_server, answers, asked, bound, play
 from tests.support.asgi import serving
-from tests.support.lowlevel import serving_tools
+from tests.support.lowlevel import serving_tools, tool
 from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 from tests.support.sampling_servers import PIXEL
+from tests.support.schemas import TEXT
 from tests.support.scripted_tasks import Scripted, done, state
 from tests.support.waiting import until
 
@@ -102,12 +102,6 @@ async def test_arguments_that_do_not_fit_come_back(weather):
 
 
 # The search of tools
-
-TEXT = {"type": "string"}
-
-
-def tool(name: str, description: str, **properties: Any) -> Tool:
-    return Tool(name=name, description=description, input_schema={"type": "object", "properties": properties})
 
 
 @pytest.fixture
@@ -252,7 +246,7 @@ async def test_a_task_that_ends_soon_is_a_call_like_any_other(host, ci):
 async def test_interrupting_a_run_cancels_its_task(host, ci, monkeypatch):
     monkeypatch.setattr("mcp_magic.langchain.calls.JOB_SECONDS", 60.0)
     running = asyncio.ensure_future(Agent(host, BUILD, "done").run())
-    await until(lambda: bool(ci.times()))
+    await until(lambda: bool(ci.params("tasks/get")))
     running.cancel()
     await asyncio.wait({running})
     await until(lambda: bool(ci.params("tasks/cancel")))

@@ -20,14 +20,13 @@ from mcp_magic.ask.sampling import SamplingRequest
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import CassetteError, ModelError
 from tests.support.agents import asked
+from tests.support.cassettes import lines
 from tests.support.fake_openai import KEY, Refusal, Turn
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_magic._host import Host
-
-PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 
 
 @pytest.fixture
@@ -40,13 +39,9 @@ async def run(host: Host, model: Any, request: str = "What do an apple and a pea
     return [(m.type, m.text, getattr(m, "tool_calls", None)) for m in state["messages"]]
 
 
-def lines(tape: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in tape.read_text("utf-8").splitlines()]
-
-
 @pytest.mark.lowest
 async def test_a_run_is_recorded_and_played_without_the_model(host, tape):
-    model = ScriptedModel([PRICES, "It is done."])
+    model = ScriptedModel([[("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})], "It is done."])
     with deck.holding(tape, "record"):
         seen = await run(host, model)
         async with open_threads(None) as opened:

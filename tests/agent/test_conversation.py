@@ -257,13 +257,12 @@ async def test_arguments_that_make_no_message_are_told(host, client):
 
 
 BROKEN_CALL: Any = {"name": "a", "args": "{", "id": "call_1", "error": None, "type": "invalid_tool_call"}
-TOOL_USE = {"type": "tool_use", "id": "call_1", "name": "a", "input": {}, "partial_json": "{"}
 
 
 @pytest.mark.parametrize(
     ("block", "key", "value"),
     [
-        (TOOL_USE, "input", {}),
+        ({"type": "tool_use", "id": "call_1", "name": "a", "input": {}, "partial_json": "{"}, "input", {}),
         ({"type": "function_call", "call_id": "call_1", "name": "a", "arguments": "{"}, "arguments", "{}"),
         ({"type": "invalid_tool_call", "id": "call_1", "name": "a", "args": "{"}, "args", {}),
     ],

@@ -233,9 +233,6 @@ async def page(host):
     return page
 
 
-SALES = [("dash:sales", {"region": "US"})]
-
-
 async def test_the_text_of_a_view_reaches_the_model_as_data(host, page):
     await page.ask("ui/update-model-context", content=[{"type": "text", "text": "EU is chosen"}])
     played = await play(host, ".")
@@ -253,7 +250,7 @@ async def test_a_message_of_a_view_goes_out_only_if_you_use_it(host, page):
     first = await page.kind("message")
     page.tell(kind="message", id=first["id"], how="use")
     await page.ask("tools/list")
-    agent = Agent(host, SALES, "Because.")
+    agent = Agent(host, [("dash:sales", {"region": "US"})], "Because.")
     agent.screen = None
     run = await agent.run("Go on")
     assert [m.text for m in agent.model.seen[0].messages if m.type == "human"] == ["Go on", "Why?"]

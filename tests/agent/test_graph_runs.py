@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
-from pydantic import BaseModel
+from mcp.server.mcpserver import ElicitationResult, Resolve
 
 import mcp_magic
 from mcp_magic.agent.graph import unanswered
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ModelError
 from tests.support.agents import BUY, PRICE, THREAD, Agent, Screen, add_server, answers, interrupt
+from tests.support.eliciting_server import Trip, where_to
 from tests.support.telling import html
 from tests.support.waiting import until
 
@@ -93,14 +93,6 @@ async def test_progress_of_a_call_is_shown(host, shop):
     await until(lambda: any("half" in text for text in agent.screen.shown))
     shop.go_on.set()
     assert (await running).answer == "ok"
-
-
-class Trip(BaseModel):
-    city: str
-
-
-async def where_to() -> Elicit[Trip]:
-    return Elicit("Where to?", Trip)
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,11 +16,10 @@ from pydantic import BaseModel, Field
 from mcp_magic.agent.run import CALL_COLUMNS, calls_frame, display_messages, get_final_answer, tools_summary, usage_of
 from mcp_magic.notebook import NotebookHost
 from tests.support.agents import add_server
-from tests.support.markup import SAFE_ATTRIBUTES, SAFE_TAGS, Markup
+from tests.support.markup import EVIL, SAFE_ATTRIBUTES, SAFE_TAGS, Markup
 from tests.support.showcase import showcase
 from tests.support.telling import answer, called, decided, definition, html, result, texts, told, turn, usage
 from tests.support.threads_in import kept, run
-from tests.support.unsafe import EVIL
 
 CALL = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "turn": 1}
 
@@ -172,7 +170,6 @@ def tag(names: list[str], count: int) -> str:
 @pytest.mark.parametrize("name", TURNS)
 async def test_a_run_goes_on_and_shows_no_markup_of_the_model(host, tmp_path, name):
     await add_server(host, "tags", tag)
-    began = time.thread_time()
     made, problem = await run(host, tmp_path / "threads.sqlite", [TURNS[name], "done"], approve="auto")
     if name in ("words", "blocks", "2 MB of brackets"):
         assert len(made.messages) == 2
@@ -180,7 +177,6 @@ async def test_a_run_goes_on_and_shows_no_markup_of_the_model(host, tmp_path, na
         assert made.answer == "done"
     assert problem == ""
     shown: Any = made._repr_mimebundle_()
-    assert time.thread_time() - began < 5
     assert len(await kept(tmp_path / "threads.sqlite")) == len(made.messages)
     assert set(shown) == {"text/plain", "text/html"}
     assert len(json.dumps(shown)) < 450_000
@@ -214,13 +210,7 @@ async def test_a_page_of_nbconvert_fetches_nothing_of_the_model(host):
     from nbconvert import HTMLExporter
 
     outputs = []
-    for name in (
-        "words",
-        "blocks",
-        "a name that is markup",
-        "an argument that is markup",
-        "no JSON",
-    ):
+    for name in ("words", "blocks", "a name that is markup", "an argument that is markup", "no JSON"):
         made, _ = await run(host, ":memory:", [TURNS[name], EVIL], thread=name, approve="auto")
         outputs.append(nbformat.v4.new_output("display_data", data=made._repr_mimebundle_()))
 

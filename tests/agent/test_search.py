@@ -5,11 +5,8 @@ from typing import Any
 from mcp_types import Tool
 
 from mcp_magic.agent.search import Index, stems, words_of_tool
-from tests.support.clocks import cpu_time
-
-
-def tool(name: str, description: str, **properties: Any) -> Tool:
-    return Tool(name=name, description=description, input_schema={"type": "object", "properties": properties})
+from tests.support.clocks import assert_linear
+from tests.support.lowlevel import tool
 
 
 def test_words_of_parameters_and_choices_count():
@@ -27,10 +24,10 @@ def test_rare_words_score_higher_and_ties_keep_their_order():
 
 def test_a_search_among_many_tools_takes_a_moment():
     tools = [tool(f"register_{number}", f"Reads the register {number} of a device.") for number in range(150)]
-    index = Index([words_of_tool(one) for _ in range(20) for one in tools])
-    with cpu_time() as cost:
-        index.best("tell me the weather of the next days and the register of each device", 10)
-    assert cost.seconds < 0.1
+    few, many = (Index([words_of_tool(one) for _ in range(times) for one in tools]) for times in (2, 32))
+    assert_linear(
+        lambda index: index.best("the weather of the next days and the register of each device", 10), few, many
+    )
 
 
 def test_a_schema_of_a_stranger_is_read_within_limits():

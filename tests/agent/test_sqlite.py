@@ -23,7 +23,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import delete_thread, list_threads, open_threads, thread_names
 from mcp_magic.errors import ThreadError
 from tests.support.agents import BUY
-from tests.support.damage import circle_pages
+from tests.support.damage import ENDLESS, circle_pages
 from tests.support.threads_in import SAID, kept, locked, run
 
 if TYPE_CHECKING:
@@ -270,7 +270,6 @@ COLUMNS = (
 )
 TABLE = f"CREATE TABLE checkpoints ({COLUMNS}, PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id));"
 INSERT = "INSERT INTO checkpoints VALUES (?, '', ?, NULL, ?, ?, ?)"
-ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 VIEW = (
     f"CREATE VIEW checkpoints AS {ENDLESS} SELECT 't' || x AS thread_id, '' AS checkpoint_ns, x AS checkpoint_id, "
     "'' AS parent_checkpoint_id, 'msgpack' AS type, x'80' AS checkpoint, x'7b7d' AS metadata FROM n"
@@ -290,9 +289,7 @@ SCHEMAS = {
 @pytest.mark.parametrize("kind", SCHEMAS)
 async def test_a_file_with_more_than_plain_tables_is_refused(kind, file):
     execute(file, SCHEMAS[kind])
-    before = time.process_time()
-    assert thread_names(file) == []
-    assert time.process_time() - before < 3, "Tab does not wait for an endless table"
+    assert thread_names(file) == [], "Tab does not read an endless table"
     async with asyncio.timeout(60):
         with pytest.raises(ThreadError) as caught:
             await listed(file)

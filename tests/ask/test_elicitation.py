@@ -30,6 +30,7 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from mcp_magic.inflight import Answerers, InFlightRequest, Limits, Report, person_asked
 from mcp_magic.ui.form import Form
+from tests.support.clocks import assert_linear, jump
 from tests.support.eliciting_server import trip_server, url_server
 from tests.support.hosts import logged
 from tests.support.persons import Scripted
@@ -146,11 +147,12 @@ async def test_two_questions_at_once_are_asked_one_by_one(host):
 
 async def test_time_out_stands_still_while_a_person_is_asked(host):
     async def slow(asked: Elicitation) -> Answer:
-        await asyncio.sleep(0.8)  # longer than the call may take
+        jump(100)  # longer than the call may take
+        await asyncio.sleep(0.01)
         return OSLO
 
     connection = await connect_trip(host, slow)
-    assert (await connection.call_tool("plan", {}, timeout=0.6)).text == "accept Oslo 3"
+    assert (await connection.call_tool("plan", {}, timeout=60)).text == "accept Oslo 3"
     host.elicitation.elicitor = Scripted(OSLO)
     with pytest.raises(RequestTimeoutError, match=r"trip:slow: timed out: no answer within 0\.2 s"):
         await connection.call_tool("slow", {}, timeout=0.2)  # it goes on after the answer
@@ -160,10 +162,11 @@ async def test_time_out_stands_still_while_a_person_is_asked(host):
 async def test_person_asked_stops_the_clock_of_its_call():
     async def logs_in() -> str:
         with person_asked():
-            await asyncio.sleep(0.5)
+            jump(100)
+            await asyncio.sleep(0.01)
         return "in"
 
-    assert await InFlightRequest(limits=Limits(0.3)).wait(logs_in(), []) == "in"
+    assert await InFlightRequest(limits=Limits(60)).wait(logs_in(), []) == "in"
     with person_asked():  # outside of a call nothing happens
         pass
 
@@ -172,21 +175,22 @@ async def test_time_of_a_question_is_not_the_servers(host, monkeypatch):
     monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.15)
     shown: list[Report] = []
     host.reports.reporter = shown.append  # type: ignore[assignment]
-    asked: list[float] = []
+    asked: list[str] = []
+
+    usual = time.perf_counter
 
     async def elicitor(request: Elicitation) -> Answer:
-        started = time.perf_counter()
-        while time.perf_counter() < started + 0.45:
-            assert not any(report.waits for report in shown), "the panel with the question says what is waited for"
-            await asyncio.sleep(0.03)
-        asked.append(time.perf_counter() - started)
+        jump(30)
+        monkeypatch.setattr(time, "perf_counter", lambda: usual() + 30)
+        await asyncio.sleep(0.01)
+        assert not any(report.waits for report in shown), "the panel with the question says what is waited for"
+        asked.append(request.message)
         return OSLO
 
     connection = await connect_trip(host, elicitor)
-    started = time.perf_counter()
     calling = asyncio.create_task(connection.call("slow"))
     await until(lambda: bool(asked) and any(report.waits for report in shown))
-    assert shown[-1].seconds <= time.perf_counter() - started - asked[0]
+    assert shown[-1].seconds < 30
     calling.cancel()
     await asyncio.wait({calling})
 
@@ -391,10 +395,11 @@ async def test_words_tell_whether_a_form_asks_for_a_secret(host, message, field,
 
 @pytest.mark.parametrize("word", ["a", "pass ", "api key ", "card-", "(?<", "\u202e"])
 def test_long_message_is_searched_for_secrets_quickly(word):
-    started = time.thread_time()
-    properties = {str(number): {"type": "string", "description": word * 1000} for number in range(50)}
-    secrets_marked({"properties": properties}, word * 100_000)
-    assert time.thread_time() - started < 3
+    def search(length: int) -> None:
+        properties = {str(number): {"type": "string", "description": word * (length // 100)} for number in range(50)}
+        secrets_marked({"properties": properties}, word * length)
+
+    assert_linear(search, 6_250, 100_000)
 
 
 def test_panel_masks_a_field_that_asks_for_a_secret():

@@ -32,6 +32,7 @@ from mcp_magic.ask.sampling import (
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, ModelError, ProtocolError
 from tests.environments import ROOT
+from tests.support.clocks import jump
 from tests.support.hosts import logged
 from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
@@ -330,11 +331,12 @@ async def test_without_an_answer_the_call_says_why(host, model, person, code, wo
 
 async def test_time_out_stands_still_while_a_model_answers(host):
     async def slow(asked: SamplingRequest) -> Sampled:
-        await asyncio.sleep(0.8)  # longer than the call may take
+        jump(100)  # longer than the call may take
+        await asyncio.sleep(0.01)
         return Sampled.of("At last.", "slow")
 
     connection = await writer(host, slow, Person(YES))
-    assert (await connection.call_tool("summarise", {}, timeout=0.6)).text == "slow endTurn: At last."
+    assert (await connection.call_tool("summarise", {}, timeout=60)).text == "slow endTurn: At last."
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,20 +11,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from mcp_magic import errors
 from tests.support.authorization_server import Behaviour
-from tests.support.persons import Person, logging_in
+from tests.support.clocks import jump
+from tests.support.persons import Person, callbacks, logging_in
 from tests.support.processes import free_port
-from tests.support.protected_server import logged_in, protected_server
+from tests.support.protected_server import USUAL, logged_in, protected_server
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic.auth.login import LogIn
     from mcp_magic.inflight import Report
-
-USUAL = "client-1: read offline_access"
-
-
-def callbacks() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "callback" in thread.name]
 
 
 @pytest.mark.lowest
@@ -89,21 +83,19 @@ async def test_issuer_with_a_path_keeps_its_slash(host):
 
 
 async def test_log_in_pauses_time_outs_of_handshake_and_call(host):
-    loop = asyncio.get_running_loop()
     shown: list[Report] = []
     host.reports.reporter = shown.append  # type: ignore[assignment]
 
     class Slow(Person):
         async def __call__(self, login: LogIn) -> None:
-            late = loop.time() + 1.8
-            while loop.time() < late:
-                assert not any(report.waits for report in shown), "the log-in says what is waited for"
-                await asyncio.sleep(0.05)
+            jump(8)
+            await asyncio.sleep(0.01)
+            assert not any(report.waits for report in shown), "the log-in says what is waited for"
             await super().__call__(login)
 
-    async with logged_in(host, person=Slow(), timeout=1.5) as (protected, connection, _):
+    async with logged_in(host, person=Slow(), timeout=6) as (protected, connection, _):
         protected.authority.forget()
-        assert (await connection.call_tool("whoami", {}, timeout=1.5)).text == USUAL
+        assert (await connection.call_tool("whoami", {}, timeout=6)).text == USUAL
 
 
 # More scopes
@@ -270,8 +262,7 @@ async def test_one_log_in_or_refusal_serves_all_calls_that_wait_for_it(host):
 
     async def refusing(login: LogIn) -> None:
         asked.append(login)
-        await until(lambda: connection.in_flight >= 4)
-        await asyncio.sleep(0.1)  # in which the other calls get their refusals, too
+        await until(lambda: protected.refused >= before + 4)
         login.cancel()
         await login.answered()
 
@@ -281,7 +272,7 @@ async def test_one_log_in_or_refusal_serves_all_calls_that_wait_for_it(host):
         assert {result.text for result in results} == {USUAL}
         assert len(person.shown) == 2
         protected.authority.forget()
-        host.logins.authorizer = refusing
+        host.logins.authorizer, before = refusing, protected.refused
         failures = await asyncio.gather(*(connection.call("whoami") for _ in range(4)), return_exceptions=True)
     assert [type(failure) for failure in failures] == [errors.AuthorizationError] * 4
     assert len(asked) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -12,15 +11,11 @@ import pytest
 
 from mcp_magic import errors
 from tests.support.authorization_server import Behaviour
-from tests.support.persons import Person, logging_in
+from tests.support.persons import Person, callbacks, logging_in
 from tests.support.protected_server import logged_in, protected_server
 
 if TYPE_CHECKING:
     from mcp_magic.auth.login import LogIn
-
-
-def callbacks() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "callback" in thread.name]
 
 
 async def test_the_callback_is_gone_after_the_log_in(host):

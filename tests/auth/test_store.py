@@ -21,13 +21,11 @@ from mcp_magic.auth.client import log_out
 from mcp_magic.auth.store import FileStore, KeyringStore, MemoryStore, make_store, server_key, tokens_folder
 from tests.support.authorization_server import Behaviour
 from tests.support.persons import Person, logging_in
-from tests.support.protected_server import Protected, logged_in, protected_server
+from tests.support.protected_server import USUAL, Protected, logged_in, protected_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-USUAL = "client-1: read offline_access"
 
 
 @pytest.fixture(autouse=True)

@@ -81,11 +81,7 @@ def run(checkout: Path, python: str, home: Path) -> list[str]:
     """Run the first tutorial in JupyterLab, and return what went wrong that should not."""
     cells = json.loads((checkout / FIRST).read_text())["cells"]
     expected = [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
-    with (
-        JupyterLab(checkout, home, python) as server,
-        chromium() as browser,
-        server.open(browser, FIRST) as lab,
-    ):
+    with JupyterLab(checkout, home, python) as server, chromium() as browser, server.open(browser, FIRST) as lab:
         lab.run_all()
         outputs = lab.outputs()
         problems = list(lab.failures)

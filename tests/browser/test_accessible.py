@@ -9,19 +9,7 @@ import pytest
 from tests.environments import axe_script, needs_node
 from tests.support.kernel_servers import PLAN
 from tests.support.kernel_servers import TRIPS as SERVER
-from tests.support.pages import (
-    asked,
-    button,
-    expect,
-    field,
-    finished,
-    output,
-    press,
-    readable,
-    run,
-    start,
-    themes,
-)
+from tests.support.pages import asked, button, expect, field, finished, output, press, readable, run, start, themes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -42,7 +30,6 @@ def plan(
     return city
 """
 CELLS = (FORM, SERVER, "%mcp connect trips")
-SEVERE = {"serious", "critical"}
 RULES = """async (element) => {
     const found = await axe.run(element, {rules: {region: {enabled: false}}});
     return found.violations.map(each => [each.impact, each.id, each.nodes.map(node => node.html.slice(0, 300))]);
@@ -68,7 +55,7 @@ def axe(notebook):
 def assert_accessible(lab: Lab, shown: Locator, picture: str = "") -> None:
     """Assert that axe-core finds nothing severe in an output, in both themes."""
     for _ in themes(lab, picture):
-        assert [violation for violation in shown.evaluate(RULES) if violation[0] in SEVERE] == []
+        assert [violation for violation in shown.evaluate(RULES) if violation[0] in {"serious", "critical"}] == []
 
 
 @pytest.mark.usefixtures("axe")

@@ -6,19 +6,7 @@ import json
 
 import pytest
 
-from tests.support.pages import (
-    asked,
-    expect,
-    field,
-    finished,
-    output,
-    press,
-    readable,
-    run,
-    saved,
-    start,
-    window_of,
-)
+from tests.support.pages import asked, expect, field, finished, output, press, readable, run, saved, start, window_of
 
 pytestmark = pytest.mark.slow
 

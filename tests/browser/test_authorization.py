@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.pages import button, expect, finished, output, press, saved, start
-from tests.support.protected_server import protected_server_on_a_thread
 
 pytestmark = pytest.mark.slow
 
 CELLS = ("%config MCPMagics.tokens = 'memory'",)
-
-
-@pytest.fixture(scope="module")
-def protected():
-    with protected_server_on_a_thread() as running:
-        yield running
 
 
 def test_click_on_link_logs_in_and_notebook_keeps_no_secret(lab, protected):

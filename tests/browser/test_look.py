@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import nbformat.v4 as v4
 import pytest
 
+from tests.support.markup import EVIL
 from tests.support.notebooks import NOTEBOOKS, write_notebook
 from tests.support.pages import expect, readable, run, window_of
-from tests.support.unsafe import EVIL
 
 if TYPE_CHECKING:
     from tests.support.lab import Lab

@@ -39,11 +39,9 @@ spans = pd.DataFrame(
 
 CELLS = (SERVER, "%mcp connect mapped")
 
-MAP = "out = %mcp map mapped:work --rows $table --concurrency 8\nout"
-
 
 def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab):
-    cell = start(lab, MAP)
+    cell = start(lab, "out = %mcp map mapped:work --rows $table --concurrency 8\nout")
     expect(output(cell)).to_contain_text("32 of 60 (53 %)")
     failed = "6 failed · 8 in flight · work failed: no station in <i>this</i> city (6 rows)"
     expect(output(cell)).to_contain_text(failed)

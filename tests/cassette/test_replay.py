@@ -25,12 +25,13 @@ from tests.support import SUPPORT
 from tests.support.asgi import Forgetful, answering, serving
 from tests.support.bundled import load
 from tests.support.cassettes import GONE, hosting, lines, replayed, written
+from tests.support.checking import ERAS
 from tests.support.eliciting_server import trip_server
+from tests.support.hosts import hastened
 from tests.support.persons import Scripted
 from tests.support.processes import PLAIN, children, free_port
 from tests.support.reporting_server import reporting_server
 from tests.support.rogue_http import rogue_http
-from tests.support.speaking import LEGACY, MODERN
 from tests.support.waiting import until
 from tests.support.watching import SERVER, Watching
 
@@ -38,18 +39,11 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])
 DYING = """import os, sys
 print('loading with', os.environ['API_TOKEN'], file=sys.stderr)
 print('Welcome!', flush=True)
 sys.exit('no data')
 """
-
-
-def quick(host: Host) -> Host:
-    plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 60.0, 20.0
-    return host
 
 
 def traced(host: Host, server: str) -> list[Any]:
@@ -216,7 +210,7 @@ async def test_cassette_replays_fallback_and_forgotten_session(tape):
     async def seen(host: Host, sse: str, url: str) -> list[Any]:
         connection = await host.connect(f"{sse}/sse", name="old")
         told = [connection.spec.transport, (await connection.call("add", a=1, b=2)).data]
-        connection = await quick(host).connect(f"{url}/mcp", name="math")
+        connection = await hastened(host).connect(f"{url}/mcp", name="math")
         told.append((await connection.call("add", a=1, b=2)).data)
         app.forget()
         told.append((await connection.call("add", a=1, b=3)).data)
@@ -267,7 +261,7 @@ ANSWERS = (
 @ERAS
 async def test_cassette_replays_http_errors_at_the_same_place(tape, version):
     async def seen(host: Host, url: str) -> list[Any]:
-        connection = await quick(host).connect(url, name="rogue")
+        connection = await hastened(host).connect(url, name="rogue")
         told = [await tried(connection, tool) for tool in ANSWERS]
         statuses = [(entry.label.partition(" to ")[0], entry.status) for entry in host.trace.entries("rogue")]
         return [*told, await tried(connection, "hang", 0.3), statuses]

@@ -7,9 +7,8 @@ import json
 import pickle
 import subprocess
 import sys
-import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -24,10 +23,14 @@ from mcp_magic.display.tables import MAX_COLUMNS, Columns, Records, check_shape,
 from mcp_magic.errors import NoTableError
 from mcp_magic.results import ToolResult
 from tests.environments import ROOT
+from tests.support.clocks import assert_linear
 from tests.support.schemas import BOOLEAN, INTEGER, NUMBER, TEXT, listed, of
 from tests.support.showcase import bundle, text_result
 from tests.support.table_victim import FILES, answered, read
 from tests.support.table_victim import TEXTS as HUGE_TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WEATHER = {"latitude": 52.5, "hourly_units": {"time": "iso8601"}, "hourly": {"time": ["a", "b"], "t": [1, 2]}}
 CLICKHOUSE = {"meta": [{"name": "n", "type": "UInt64"}], "data": [[0]], "rows": 1, "statistics": {"elapsed": 0.1}}
@@ -329,35 +332,35 @@ def test_a_printed_frame_cannot_control_a_terminal():
     assert type(text_result('[{"a": "x", "b": 1}]').df) is pd.DataFrame
 
 
-COUNTS = {f"{kind}{n}": value for n in range(3_000) for kind, value in (("count", 0), ("m", []))}
-HOSTILE: dict[str, str] = {
-    "blanks": " " * 100_000 + "|" + " " * 100_000 + "\n-" + " |" * 50_000,
-    "a rule": "a|b\n" + "-" * 200_000 + "|",
-    "rules": "a|b\n-|-\n" * 20_000,
-    "beginnings": "[\n" * 100_000,
-    "in a line": 'x: {"a": [' * 20_000,
-    "early ends": '{"a": 1,\n' * 20_000,
-    "fences": "```\n" * 50_000,
-    "paragraphs": "a,b\n1,2\nc;d\n1;2\n\n" * 10_000,
-    "one paragraph": "a,b\n1,2\nx\n" * 20_000,
-    "quotes": 'a,"b\n' * 50_000,
-    "a cell": "a,b\n" + " " * 200_000 + "x,1\n",
-    "members": json.dumps({f"m{n}": [n] for n in range(5_000)}),
-    "counts": json.dumps(COUNTS),
-    "by name": json.dumps({f"m{n}": {"key" + "_" * (n % 50): n, "x": 1} for n in range(5_000)}),
-    "nested": '{"a": ' * 500 + "[1]" + "}" * 500,
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "blanks": lambda n: " " * n + "|" + " " * n + "\n-" + " |" * (n // 2),
+    "a rule": lambda n: "a|b\n" + "-" * 2 * n + "|",
+    "rules": lambda n: "a|b\n-|-\n" * (n // 5),
+    "beginnings": lambda n: "[\n" * n,
+    "in a line": lambda n: 'x: {"a": [' * (n // 5),
+    "early ends": lambda n: '{"a": 1,\n' * (n // 5),
+    "fences": lambda n: "```\n" * (n // 2),
+    "paragraphs": lambda n: "a,b\n1,2\nc;d\n1;2\n\n" * (n // 10),
+    "one paragraph": lambda n: "a,b\n1,2\nx\n" * (n // 5),
+    "quotes": lambda n: 'a,"b\n' * (n // 2),
+    "a cell": lambda n: "a,b\n" + " " * 2 * n + "x,1\n",
+    "members": lambda n: json.dumps({f"m{i}": [i] for i in range(n // 20)}),
+    "counts": lambda n: json.dumps({f"{kind}{i}": v for i in range(n // 33) for kind, v in (("count", 0), ("m", []))}),
+    "by name": lambda n: json.dumps({f"m{i}": {"key" + "_" * (i % 50): i, "x": 1} for i in range(n // 20)}),
+    "nested": lambda n: '{"a": ' * (n // 200) + "[1]" + "}" * (n // 200),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_table_search_takes_linear_time(name):
-    result = text_result(HOSTILE[name])
-    started = time.thread_time()
-    bundle(result)
-    with suppress(NoTableError):
-        result.df
-    result.frames
-    assert time.thread_time() - started < 3
+    def go(size: int) -> None:
+        result = text_result(HOSTILE[name](size))
+        bundle(result)
+        with suppress(NoTableError):
+            result.df
+        result.frames
+
+    assert_linear(go, 100_000 // 16, 100_000)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.visible import outline, visible
-from tests.support.clocks import cpu_time
+from tests.support.clocks import assert_linear, sixteenth
 
 HIDING = {
     " " * 8: "⟨␣×8⟩",
@@ -21,7 +21,6 @@ HIDING = {
     "\n" + " " * 2000: "⟨↵×1 ␣×2,000⟩",
 }
 SPACES = ("a       b", "def f():\n            return 1\n\n\nx", "    indented", "a\n\tb", "10\xa0000\xa0€")
-UNSEEN = "\u202e\u200b\u200d\x1b\x00\xad\u2066\ufeff\u3164\U000e0041\ud800\x85"
 JOINED = ("👩‍👩‍👧 ❤️ 1️⃣", "می‌خواهم", "क्‍ष")
 LETTERS = {
     "pаypal.com": "p⟨Cyrillic а⟩ypal.com",
@@ -60,7 +59,7 @@ def test_visible_text_is_left_unchanged(texts):
     assert [visible(text) for text in texts] == list(texts)
 
 
-@pytest.mark.parametrize("hidden", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("hidden", "\u202e\u200b\u200d\x1b\x00\xad\u2066\ufeff\u3164\U000e0041\ud800\x85", ids=ascii)
 def test_invisible_characters_are_escaped(hidden):
     code = hidden.encode("unicode_escape", "surrogatepass").decode()
     command = f"rm{hidden}x"
@@ -81,10 +80,8 @@ def test_letters_that_look_like_latin_ones_are_marked():
 WORST = (" \t", "a" + " " * 9, "\u200b", "p\u0430 ", "\u043e\u0441\u0430 ", "\u0430", "\u2800", "\r\n", "\U0001d5ba")
 
 
-def test_megabytes_are_shown_in_no_time():
-    texts = [worst * (1_000_000 // len(worst)) for worst in WORST]
-    with cpu_time() as cost:
-        for text in texts:
-            outline(text, 1_000)
-            visible(text[:100_000])
-    assert cost.seconds < 0.5 * len(WORST)
+@pytest.mark.parametrize("worst", WORST)
+def test_megabytes_are_shown_in_linear_time(worst):
+    text = worst * (1_000_000 // len(worst))
+    assert_linear(lambda part: outline(part, 1_000), sixteenth(text), text)
+    assert_linear(visible, sixteenth(text[:100_000]), text[:100_000])

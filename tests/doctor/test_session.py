@@ -13,10 +13,7 @@ from tests.support.doctors import TOOL, fails, sick, told
 
 LISTED = {"tools": [TOOL]}
 BAD_SCHEMA = {"type": "object", "properties": {"a": {"type": "int"}}}
-PAGES = [
-    {"tools": [TOOL], "nextCursor": "1"},
-    {"tools": [TOOL, {**TOOL, "name": "other"}], "nextCursor": "0"},
-]
+PAGES = [{"tools": [TOOL], "nextCursor": "1"}, {"tools": [TOOL, {**TOOL, "name": "other"}], "nextCursor": "0"}]
 ODD = "the tool `bare` has no inputSchema; it is taken as an object without properties -> fix it in the server"
 DONE: dict[str, Any] = {"content": []}
 STRUCTURED = {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"a": 1}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -209,16 +209,26 @@ async def test_ctrl_c_raises_while_reading_and_is_restored_after():
 
 
 class Slow(Typist):
-    """Takes long over each line; a line that is not there in time is never typed."""
+    """Takes so many seconds of a clock of its own over each line; the third is never typed."""
 
-    def __init__(self, seconds: float, *lines: str, last: float | None = None, limit: float) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float, *lines: str, limit: float) -> None:
         super().__init__(*lines, seconds=limit)
-        self.seconds, self.last, self.late = seconds, seconds if last is None else last, threading.Event()
+        self.seconds, self.clock, self.alarms = seconds, 0.0, list[float]()
+        monkeypatch.setattr("mcp_magic.ipython.ask.time", SimpleNamespace(monotonic=lambda: self.clock))
+        usual = signal.setitimer
+
+        def set_alarm(kind: int, seconds: float) -> Any:
+            self.alarms.append(seconds)
+            return usual(kind, seconds)
+
+        monkeypatch.setattr(signal, "setitimer", set_alarm)
 
     def read(self, prompt: str) -> str:
-        self.prompts.append(prompt)
-        self.late.wait(self.seconds if len(self.lines) > 1 else self.last)
-        return str(self.lines.pop(0))
+        if len(self.prompts) == 2:
+            self.prompts.append(prompt)
+            threading.Event().wait(60)
+        self.clock += self.seconds
+        return super().read(prompt)
 
 
 @pytest.fixture
@@ -234,24 +244,24 @@ def free_alarm():
 @pytest.mark.parametrize(
     "lines", [["", "", "y"], ["e", '{"location": "Paris"}', "y"], ["a", "x", "t"]], ids=["again", "edit", "always"]
 )
-async def test_all_lines_of_a_question_share_one_time_limit(lines):
-    typist = Slow(0.2, *lines, last=0.8, limit=1.0)  # the last would be in time by itself; together they are late
-    started = time.monotonic()
+async def test_all_lines_of_a_question_share_one_time_limit(lines, monkeypatch):
+    typist = Slow(monkeypatch, 32, *lines, limit=64.125)
     with pytest.raises(TimeoutError):
         await typist.decide()
-    assert len(typist.prompts) == 3, "two lines were in time"
-    assert time.monotonic() - started >= 1.0
+    assert typist.alarms == [64.125, 0, 32.125, 0, 0.125, 0]
     assert len(typist.lines) == 1, "the alarm ended the third, which was not typed yet"
 
 
-async def test_next_question_has_its_own_time():
-    typist = Slow(0.3, "y", "y", limit=0.5)
+@pytest.mark.usefixtures("free_alarm")
+async def test_next_question_has_its_own_time(monkeypatch):
+    typist = Slow(monkeypatch, 40, "y", "y", limit=60)
     assert [await typist.decide() for _ in range(2)] == [Decision(True)] * 2
+    assert typist.alarms == [60, 0] * 2
 
 
 async def test_late_line_without_alarm_is_a_time_out(monkeypatch):
+    typist = Slow(monkeypatch, 2, "y", limit=1)
     monkeypatch.delattr(signal, "setitimer")  # as on Windows
-    typist = Slow(0.2, "y", limit=0.1)
     with pytest.raises(TimeoutError):
         await typist.decide()
     assert typist.lines == [], "input() went on until the line came"

@@ -8,7 +8,6 @@ from tests.support.started_kernels import THIS_KERNEL, started
 
 SETUP = (LOAD, FORECASTS, "%mcp connect weather", "from mcp_magic import host\nimport asyncio")
 CALL = ASKS_FORECAST
-NESTED = "def f():\n    r = %mcp call weather:forecast location=Oslo\n    return r\nf().text"
 BACKGROUND = (
     "both = [asyncio.create_task(host['weather'].call_tool('forecast', {'location': l}, asker='agent'))\n"
     "        for l in ('Bonn', 'Ulm')]"
@@ -98,7 +97,7 @@ def test_a_magic_waits_as_well_and_stops_on_interrupt(person):
     cell = frontend.start(line)
     frontend.panel(cell) if person.clicks else frontend.awaits_input()
     assert frontend.stop(cell).ename == "KeyboardInterrupt"
-    nested = frontend.start(NESTED)
+    nested = frontend.start("def f():\n    r = %mcp call weather:forecast location=Oslo\n    return r\nf().text")
     assert frontend.answer("y") == ["Approve weather:forecast? [y]es, [n]o, [e]dit, [a]lways, [d]eny always: "]
     assert frontend.finish(nested).lines == ["'Oslo 1'"]
 

@@ -8,17 +8,10 @@ import pytest
 
 from tests.support.frontends import VIEW
 from tests.support.kernel_servers import LOAD
-from tests.support.protected_server import protected_server_on_a_thread
 from tests.support.started_kernels import started
 
 VARIABLES = {"MCP_MAGIC_TOKENS": "file"}
 pytestmark = pytest.mark.usefixtures("no_widget_is_left")
-
-
-@pytest.fixture(scope="module")
-def protected():
-    with protected_server_on_a_thread() as running:
-        yield running
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ COUNTS = (
     " sum(type(c).__name__ == 'MCPMagics' for c in ip.configurables),"
     " 'mcp' in ip.magics_manager.magics['line'], 'mcp' in ip.magics_manager.magics['cell'])"
 )
-ONCE = "(1, 2, 1, 1, True, True)"
 LEFT = """
 def left():
     "What an extension could leave in a kernel, as text."
@@ -87,7 +86,7 @@ def calculator(kernel):
 
 def adds(kernel):
     """The extension is there once, and a session works."""
-    assert kernel.ok(COUNTS).text == ONCE
+    assert kernel.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     assert kernel.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
 
 

@@ -12,7 +12,6 @@ from tests.support.processes import free_port, start_http
 
 SETUP = [LOAD, "from mcp_magic import host\nimport json, os"]
 MATH_LINES = f"[servers.math]\ncommand = {json.dumps(SMALL[0])}\nargs = {json.dumps(SMALL[1:])}\n"
-BOTH = {"math": ("connect", "open"), "holding": ("connect", "open")}
 STATE = "get_ipython().magics_manager.registry['MCPMagics'].state"
 
 
@@ -52,7 +51,7 @@ def in_a_cell(declaration, options=""):
 
 def test_up_connects_what_the_file_declares_once(kernel, folder, declared):
     (folder / "mcp_magic.toml").write_text(declared)
-    assert done(kernel) == BOTH
+    assert done(kernel) == {"math": ("connect", "open"), "holding": ("connect", "open")}
     echoes(kernel)
     assert kernel.ok("%mcp call holding:ping").text == "pong"
     kernel.ok("before = dict(host.connections)")

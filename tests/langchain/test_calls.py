@@ -21,6 +21,7 @@ from tests.support.agents import ask
 from tests.support.asgi import serving
 from tests.support.bundled import load
 from tests.support.calling import model_call
+from tests.support.clocks import jump
 from tests.support.dying_server import DYING
 from tests.support.waiting import until
 
@@ -155,11 +156,12 @@ async def test_a_call_that_used_up_its_time_is_not_repeated(host):
 
 async def test_the_time_that_a_decision_takes_does_not_count(host, math):
     async def slowly(request: Request) -> Decision:
-        await asyncio.sleep(1.1)
+        jump(100)
+        await asyncio.sleep(0.01)
         return Decision.approve()
 
     host.consent.policy, host.approver = "ask", slowly
-    assert (await model_call(math, "add", ONE_AND_TWO, timeout=1.0))[0] == "3"
+    assert (await model_call(math, "add", ONE_AND_TWO, timeout=60.0))[0] == "3"
 
 
 # Sessions that end

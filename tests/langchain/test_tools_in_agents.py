@@ -89,11 +89,7 @@ FIRST = "`from mcp_magic import Rule; host.consent.add(Rule('allow', 'math:add')
             "allows what no rule asks about.",
         ),
         ("deny", (), "denied by approval = 'deny'. `host.consent.policy = \"auto\"` would allow it."),
-        (
-            "auto",
-            (Rule("deny", "math:*", reason="no sums"),),
-            f"denied by rule `deny 'math:*'`: no sums. {FIRST}",
-        ),
+        ("auto", (Rule("deny", "math:*", reason="no sums"),), f"denied by rule `deny 'math:*'`: no sums. {FIRST}"),
         ("auto", (Rule("ask", "math:add"),), f"denied by default: you cannot be asked here. {FIRST}"),
     ],
     ids=["ask", "deny", "deny rule", "ask rule"],

@@ -18,7 +18,7 @@ from mcp_types import ToolAnnotations
 
 from mcp_magic import ConfigError, Host
 from mcp_magic.map.journal import Journal
-from tests.support.damage import circle_pages
+from tests.support.damage import ENDLESS, circle_pages
 from tests.support.mapped import offer
 from tests.support.processes import PYTHON
 
@@ -168,7 +168,6 @@ async def test_a_file_that_is_no_journal_is_refused_at_once(host, calls, tmp_pat
     assert not calls
 
 
-ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 VIEW = f"CREATE VIEW calls AS {ENDLESS} SELECT x AS tool, x AS key, 0 AS number, '' AS answer FROM n"
 TOOLS = "CREATE TABLE tools (id INTEGER PRIMARY KEY, server TEXT, tool TEXT, definition TEXT);"
 COLUMNS = "tool INTEGER, key BLOB, number INTEGER, answer TEXT"

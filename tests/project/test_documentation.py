@@ -27,8 +27,6 @@ from tests.support.changing_server import Changing
 from tests.support.skills_server import SkillServer, entry_of
 
 AWAY = "nobody is there in a test"
-ONLY_READ = "read by the parser only"
-
 LEFT_OUT: dict[str, dict[str, str]] = {
     "README.md": {
         "connect -- npx": "needs npm; tests/kernel/test_everything.py runs it",
@@ -38,9 +36,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "docs/authorization.md": {"https://notes.example.com/mcp": AWAY},
     "docs/debugging.md": {"%mcp replay 12": "the number depends on what went before"},
     "docs/doctor.md": {"https://example.com": AWAY, "npx -y": "needs npm", "--config mcp.json": "as the line before"},
-    "docs/guide.md": {
-        "store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments",
-    },
+    "docs/guide.md": {"store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments"},
     "docs/jobs.md": {
         "ci:build": "no such server; tests/test_jobs.py has one",
         "%mcp connect ci": AWAY,
@@ -193,14 +189,13 @@ def test_declarations_and_shell_lines_of_a_page_are_true(page, tmp_path):
     for block in blocks(page):
         if block.language == "toml":
             kinds = dict.fromkeys(Settings.class_trait_names(config=True), object)
-            environ = dict.fromkeys(VARIABLES, "x")
+            environ = dict.fromkeys(("NOTES_SECRET", "WEATHER_TOKEN"), "x")
             parse_declaration(block.text, source="mcp_magic.toml", environ=environ, base=tmp_path, settings=kinds)
         elif block.language == "sh":
             for line in block.text.splitlines():
                 _check_shell(line.split("  #")[0].strip())
 
 
-VARIABLES = ("NOTES_SECRET", "WEATHER_TOKEN")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))

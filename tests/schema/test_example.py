@@ -38,9 +38,7 @@ def test_an_example_is_plausible(schema, value):
     check_arguments(made, of("x", x=schema))
 
 
-CIRCLE_OR_SQUARE = {
-    "oneOf": [of("kind", kind={"const": "circle"}, r=NUMBER), of("kind", kind={"const": "square"})],
-}
+CIRCLE_OR_SQUARE = {"oneOf": [of("kind", kind={"const": "circle"}, r=NUMBER), of("kind", kind={"const": "square"})]}
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,7 @@ from tests.support.strategies import QUICK, anything_like_a_schema
 NULL, NODE = {"type": "null"}, {"$ref": "#/$defs/Node"}
 COLOR = {"title": "Color", "enum": ["red", "green"], "description": "A colour"}
 DEFS = {
-    "$defs": {
-        "Color": COLOR,
-        "Node": of("value", value=INTEGER, next=either(NODE, NULL), many=listed(NODE)),
-    },
+    "$defs": {"Color": COLOR, "Node": of("value", value=INTEGER, next=either(NODE, NULL), many=listed(NODE))},
     "definitions": {"Old": {"type": "string", "minLength": 2}},
 }
 

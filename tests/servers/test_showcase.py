@@ -261,8 +261,7 @@ async def test_schemas_are_valid_and_use_every_keyword(client):
     assert numbers | texts | arrays | several <= used
 
 
-ADDRESS = {"street": "Hill 1", "postcode": "12345"}
-CUSTOMER = {"name": "Ada", "email": "ada@example.com", "address": ADDRESS}
+CUSTOMER = {"name": "Ada", "email": "ada@example.com", "address": {"street": "Hill 1", "postcode": "12345"}}
 ORDER = {"customer": CUSTOMER, "lines": [{"sku": "AB-1234", "quantity": 2, "price": 1.5}], "priority": "high"}
 
 

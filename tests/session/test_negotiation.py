@@ -95,8 +95,8 @@ async def test_a_server_is_probed_again_if_the_way_fails(host, tmp_path):
 
 
 async def test_a_named_version_is_tried_until_the_time_out(host, tmp_path, monkeypatch):
-    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
-    slow = f"import runpy, sys, time; time.sleep(0.7); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.01)
+    slow = f"import runpy, sys, time; time.sleep(0.2); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
     command = [sys.executable, "-S", "-c", slow, str(tmp_path / "diary"), "modern"]
     connection = await host.connect(command, name="slow", protocol="2026-07-28")
     assert connection.protocol_version == "2026-07-28"

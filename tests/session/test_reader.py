@@ -122,12 +122,11 @@ async def test_a_resource_is_read_item_by_item(host):
         assert "an item of contents has no uri" in remarks(connection)
 
 
-SYSTEM = {"role": "system", "content": "a"}
 PROMPTS: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "content": ({"content": A}, [("user", "text")], "content is one block, not a list of blocks"),
     "text": ({"text": "a"}, [("user", "text")], "a block is a text, not an object"),
     "messages": (
-        {"messages": [SYSTEM, {"role": "assistant", "content": [B, {"type": "odd"}]}]},
+        {"messages": [{"role": "system", "content": "a"}, {"role": "assistant", "content": [B, {"type": "odd"}]}]},
         [("user", "text"), ("assistant", "text"), ("assistant", "resource")],
         'the role of a message is "system"',
     ),

@@ -23,7 +23,6 @@ HELLO = {
 TOOLS = [
     {"name": name, "inputSchema": {"type": "object", "properties": properties}} for name, properties in SCHEMAS.items()
 ]
-PROMPT = {"name": "greet", "arguments": [{"name": "whom"}]}
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/list":
             return {"tools": TOOLS}
         case "prompts/list":
-            return {"prompts": [PROMPT]}
+            return {"prompts": [{"name": "greet", "arguments": [{"name": "whom"}]}]}
         case "tools/call":
             return {"content": [{"type": "text", "text": json.dumps([os.getpid(), params["arguments"]])}]}
         case "completion/complete":

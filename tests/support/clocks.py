@@ -1,51 +1,70 @@
-"""CPU time that a machine at half speed does not change, and an event loop whose time is virtual."""
+"""Work that grows no faster than what it is done on, pauses that are noted, and an event loop of virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import selectors
+import sys
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
-__all__ = ["CpuTime", "VirtualLoop", "cpu_time", "in_virtual_time"]
+__all__ = ["VirtualLoop", "assert_linear", "in_virtual_time", "jump", "sixteenth", "slept", "spent"]
 
-USUAL = 0.08
-"""CPU seconds of `_reference` on the machine for which the limits of the tests hold: the least that was measured on a
-machine of two cores (0.08 to 0.14, as its speed changes)."""
+TIMES = 16
+"""How many times as much the larger of two things is; quadratic work takes 256 times as long on it."""
 
+MOST = 4 * TIMES
 
-@dataclass
-class CpuTime:
-    """The CPU time of a block, in the seconds of the usual machine."""
-
-    seconds: float = 0.0
+LEAST_SECONDS = 0.002
+"""Less than this is as much: it is what a garbage collection takes."""
 
 
-@contextmanager
-def cpu_time() -> Iterator[CpuTime]:
-    """Measure the CPU time of this thread in a block, and the speed of the machine after it."""
-    spent = CpuTime()
+def sixteenth(text: str) -> str:
+    """Return both ends of a text."""
+    return text[: len(text) // TIMES // 2] + text[-len(text) // TIMES // 2 :]
+
+
+def assert_linear(work: Callable[[Any], object], less: Any, more: Any) -> None:
+    """Assert that work on 16 times as much takes about 16 times the CPU time of this thread, and not its square."""
+    most = MOST * max(LEAST_SECONDS, min(spent(work, less) for _ in range(3)))
+    seconds = [most]
+    while len(seconds) < 4 and min(seconds) >= most:  # others may be at work here
+        seconds.append(spent(work, more))
+    assert min(seconds) < most, f"{min(seconds):.2f} s, where a sixteenth takes {most / MOST:.4f} s"
+
+
+def spent(work: Callable[[Any], object], on: Any) -> float:
+    """Return the CPU time of this thread in seconds that some work takes."""
     began = time.thread_time()
-    yield spent
-    own = time.thread_time() - began
-    spent.seconds = own * USUAL / min(_reference() for _ in range(3))
-
-
-def _reference() -> float:
-    """Do what Python does most, and return the CPU seconds that it took."""
-    began = time.thread_time()
-    rows = [{"id": number, "name": f"row {number}", "text": "x" * 40} for number in range(2000)]
-    for _ in range(10):
-        json.loads(json.dumps(rows))
-    re.sub(r"(\w+) (\d)", r"\2 \1", "row 1 of 2, " * 20_000)
+    work(on)
     return time.thread_time() - began
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds for which this package has slept in coroutines; it really sleeps a moment."""
+    pauses, sleep = list[float](), asyncio.sleep
+
+    def short(seconds: float, result: Any = None) -> Any:
+        if not sys._getframe(1).f_globals["__name__"].startswith("mcp_magic."):
+            return sleep(seconds, result)
+        pauses.append(seconds)
+        return sleep(min(seconds, 0.01), result)
+
+    monkeypatch.setattr(asyncio, "sleep", short)
+    return pauses
+
+
+def jump(seconds: float) -> None:
+    """Set the clock of this loop ahead: what was due until then is done next."""
+    loop = asyncio.get_running_loop()
+    usual = loop.time
+    loop.time = lambda: usual() + seconds  # type: ignore[method-assign]
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

@@ -13,6 +13,9 @@ PAGE = 512
 """The size of a page in such a file: `PRAGMA page_size = 512`."""
 
 
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+
 def circle_pages(file: Path, table: str) -> None:
     """Let every page under the root of a table be the root itself."""
     with closing(sqlite3.connect(file)) as connection:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.support.fake_openai import Turn
 
-ANTHROPIC_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-
 
 class _Whole(FakeProvider):
     """One whose answers are never streamed."""
@@ -135,7 +133,7 @@ def _refuses_block(block: dict[str, Any], where: str) -> str:
 
 def _refuses_image(source: dict[str, Any], where: str) -> str:
     kind, data = source["media_type"], source["data"]
-    if kind not in ANTHROPIC_TYPES:
+    if kind not in ("image/jpeg", "image/png", "image/gif", "image/webp"):
         return f"{where}.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
     if len(data) > 5 * 1024 * 1024:
         return f"{where}: image exceeds 5 MB maximum: {len(data)} bytes > 5242880 bytes"

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import threading
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import mcp
 import psutil
@@ -19,6 +19,8 @@ from mcp_magic.session import supervisor
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+HostT = TypeVar("HostT", bound=Host)
+
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,12 +28,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "DEATH_SECONDS", 20.0)
 
 
-@pytest.fixture
-async def host(patient: None) -> AsyncIterator[Host]:
-    """A host that leaves no process and no task behind, which is checked."""
+@asynccontextmanager
+async def checked(host: HostT) -> AsyncIterator[HostT]:
+    """Close a host at the end, and see that it leaves no process and no task behind."""
     tasks = asyncio.all_tasks()
     processes = set(psutil.Process().children(recursive=True))
-    host = Host()
     yield host
     await host.close()
     this = asyncio.current_task()
@@ -45,11 +46,22 @@ async def host(patient: None) -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-def quick(host: Host) -> Host:
-    """A host that does quickly what it does."""
+async def host(patient: None) -> AsyncIterator[Host]:
+    """A host that leaves no process and no task behind, which is checked."""
+    async with checked(Host()) as host:
+        yield host
+
+
+def hastened(host: Host) -> Host:
+    """Let a host open sessions again quickly."""
     plan = host.reconnection
     plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 60.0, 20.0
     return host
+
+
+@pytest.fixture
+def quick(host: Host) -> Host:
+    return hastened(host)
 
 
 @pytest.fixture
@@ -114,9 +126,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def spotless(soon: None, patient: None) -> AsyncIterator[Host]:
     """A host whose sessions are opened again quickly, and that leaves nothing behind."""
     left = Left()
-    host = Host()
-    plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait = 0.02, 0.1, 0.0, 60.0
+    host = hastened(Host())
     yield host
     await host.close()
     await left.nothing()

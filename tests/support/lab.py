@@ -31,10 +31,7 @@ __all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "firefox", "mi
 SHOTS = Path(__file__).parents[1] / "browser" / "shots"
 """Where pictures for a person to look at go, with MCP_MAGIC_SHOTS=1; git ignores it."""
 
-PROGRAMS = {
-    "chromium": ("chromium", "chromium-browser", "google-chrome"),
-    "firefox": ("firefox-esr", "firefox"),
-}
+PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
 
 FLAGS = (
     "--no-sandbox",

@@ -18,6 +18,10 @@ async def echo(name: str, arguments: dict[str, Any]) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=str(sorted(arguments.items())))])
 
 
+def tool(name: str, description: str, **properties: Any) -> Tool:
+    return Tool(name=name, description=description, input_schema={"type": "object", "properties": properties})
+
+
 def serving_tools(*tools: Tool, handler: Handler = echo) -> Server[Any]:
     """Return a server with these tools; `handler` answers calls of any of them."""
 

@@ -71,7 +71,7 @@ def texts(answers: dict[str, Any], message: dict[str, Any]) -> list[str]:
 
 def http_app(answers: dict[str, Any], *, streams: bool) -> Any:
     """Return a streamable-HTTP server."""
-    from tests.support.asgi import answer
+    from tests.support.asgi import answer, read
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -79,11 +79,7 @@ def http_app(answers: dict[str, Any], *, streams: bool) -> Any:
         if scope["method"] != "POST":
             await answer(send, 405, b"")
             return
-        body, more = b"", True
-        while more:
-            event = await receive()
-            body += event.get("body", b"")
-            more = event.get("more_body", False)
+        body, _ = await read(receive)
         sent = texts(answers, json.loads(body))
         if not sent:
             await answer(send, 202, b"")

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 
+USUAL = "client-1: read offline_access"
+"""What `whoami` answers after a log-in."""
+
+
 @dataclass
 class Protected:
     """The two servers."""
@@ -43,6 +48,7 @@ class Protected:
     methods: list[str] = field(default_factory=list)  # the JSON-RPC methods that came with a valid token
     needs: dict[str, str] = field(default_factory=lambda: {"erase": "admin"})  # scope of a tool beside "read"
     status: int = 0  # what every request is answered, 0 for what is right
+    refused: int = 0  # requests without a token that is valid
     challenges: bool = True  # whether a refusal says where to log in
     resource: str = ""  # what the resource metadata claim to be; "" for the truth
 
@@ -129,6 +135,7 @@ class Guard:
         message = json.loads(body) if body else {}
         needed = protected.needs.get((message.get("params") or {}).get("name", ""))
         token = protected.authority.tokens.get(headers.get("authorization", "").partition(" ")[2])
+        protected.refused += token is None
         if token is not None:
             protected.methods.append(message.get("method", scope["method"]))
         if needed and token is not None and needed not in token.scopes:
@@ -242,3 +249,9 @@ def protected_server_on_a_thread(behaves: Behaviour | None = None) -> Iterator[P
         loop.call_soon_threadsafe(leave.set)
         thread.join()
         loop.close()
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[Protected]:
+    with protected_server_on_a_thread() as running:
+        yield running

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 ANTHROPIC_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-AT_THE_TOP = ("oneOf", "anyOf", "allOf", "enum", "not")
 
 
 def openai_refuses(tools: list[dict[str, Any]]) -> str:
@@ -45,7 +44,7 @@ def openai_refuses_schema(schema: Any) -> str:
     """Return why OpenAI refuses a function's `parameters`, or ""."""
     if not isinstance(schema, dict):
         return f"{schema!r} is not of type 'object'."
-    if schema.get("type") != "object" or any(key in schema for key in AT_THE_TOP):
+    if schema.get("type") != "object" or any(key in schema for key in ("oneOf", "anyOf", "allOf", "enum", "not")):
         return "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
     if "properties" not in schema:
         return "In context=(), object schema missing properties."

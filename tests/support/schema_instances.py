@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
 
 from tests.support.strategies import integers, json_values, numbers, texts
 
-__all__ = ["instances"]
+__all__ = ["exact", "instances"]
 
 UNDERSTOOD = frozenset(
     (
@@ -101,3 +102,8 @@ def _object(schema: dict[str, Any], root: dict[str, Any]) -> st.SearchStrategy[d
         return fixed
     others = st.dictionaries(st.text(min_size=1, max_size=4).filter(lambda n: n not in inner), instances(more, root))
     return st.tuples(others, fixed).map(lambda pair: {**pair[0], **pair[1]})
+
+
+def exact(value: Any) -> str:
+    """A value with its types: 1, 1.0 and true differ, the order of names does not count."""
+    return json.dumps(value, sort_keys=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +25,6 @@ STAMP = "2026-07-28T10:00:00Z"
 class Asked(NamedTuple):
     """A request that came."""
 
-    time: float
     method: str
     params: dict[str, Any]
     headers: dict[str, str]
@@ -85,10 +83,6 @@ class Scripted:
         kept = [one.params for one in self.asked if one.method == method]
         return [{name: value for name, value in params.items() if name != "_meta"} for params in kept]
 
-    def times(self) -> list[float]:
-        """Return when the server was asked about its task."""
-        return [one.time for one in self.asked if one.method == "tasks/get"]
-
     def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to a request."""
         complete = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -121,7 +115,7 @@ class Scripted:
             return
         message = json.loads(body)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.asked.append(Asked(time.monotonic(), message["method"], message.get("params") or {}, headers))
+        self.asked.append(Asked(message["method"], message.get("params") or {}, headers))
         if "id" not in message:
             await answer(send, 202, b"")
             return

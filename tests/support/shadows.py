@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mcp_types as types
 
+from tests.support.schemas import TEXT
+
 NAMES = "list list_ str dict int float bool object tuple TypedDict Literal Any NotRequired host annotations _call"
 NAMES += (
     " _NAMES _UNSET __getattr__ __all__ __ result typed not 3d Typed2 \ufb01x fix x\u00bd self tool ListResult class"
 )
 ARGUMENTS = "dict list str tool self _call _UNSET _NAMES given class class_ a-b a_b host \ufb01x __class__ required Any"
-TEXT = {"type": "string"}
 THINGS = {"type": "array", "items": {"type": "object", "properties": {"str": TEXT, "id": TEXT}}}
 WORDS = {"type": "object", "properties": {key: {"type": "array", "items": TEXT} for key in ARGUMENTS.split()}}
 

@@ -1,8 +1,9 @@
 """A stdio server of the handshake era that says what it is told to: `python sick_server.py '{"tools/list": ...}'`.
 
-Each method has its result, `{"error": code}`, or a list of pages of which each is answered to its cursor. Settings:
-`_capabilities`, `_version`, `_banner` (a line before all), `_stays` (ignores the end of its input and SIGTERM),
-`_child` (leaves a process behind), `_hangs` (methods that it never answers).
+Each method has its result, `{"error": code}` or a whole error, or a list of pages of which each is answered to its
+cursor. Settings: `_capabilities`, `_version`, `_banner` (a line before all), `_stays` (ignores the end of its input and
+SIGTERM), `_child` (leaves a process behind), `_hangs` (methods that it never answers), `_otherwise` (what it says to
+all other methods).
 """
 
 import json
@@ -22,17 +23,20 @@ if told.get("_child"):
 
 
 def answer(method: str, params: dict) -> dict:
-    if method == "initialize":
+    said = told.get(method)
+    if method == "initialize" and said is None:
         version = told.get("_version") or params["protocolVersion"]
         capabilities = told.get("_capabilities", {"tools": {}})
         info = {"name": "sick", "version": "1"}
         return {"result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
-    if method == "ping":
+    if method == "ping" and said is None:
         return {"result": {}}
-    said = told.get(method)
+    said = said or told.get("_otherwise")
     if isinstance(said, list):
         page = int(params.get("cursor") or 0)
         return {"result": said[page]}
+    if said is not None and isinstance(said.get("error"), dict):
+        return said
     if said is None or "error" in said:
         code = -32601 if said is None else said["error"]
         return {"error": {"code": code, "message": "Method not found" if said is None else "I am ill"}}

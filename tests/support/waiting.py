@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-async def until(true: Callable[[], bool], timeout: float = 60.0) -> None:
+async def until(true: Callable[[], Any], timeout: float = 60.0) -> None:
     """Wait for a condition that something else brings about."""
     async with asyncio.timeout(timeout):
         while not true():

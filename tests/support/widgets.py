@@ -13,17 +13,10 @@ from mcp_magic.ask.approval import approval_question, decision_of, plan_decision
 from mcp_magic.ui.question import Panel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Sequence
 
     from mcp_magic.ask.question import Question, Reply
     from mcp_magic.consent.consent import Decision, PlannedRequest, Request
-
-
-async def until(condition: Callable[[], Any], timeout: float = 60.0) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(timeout):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def handled() -> None:

@@ -27,3 +27,9 @@ def terminal(running):
     running.said = ""
     yield running
     assert not [line for line in running.said.splitlines() if any(word in line for word in NOISE)]
+
+
+@pytest.fixture
+def no_rule_is_left(terminal):
+    yield
+    terminal.run("%mcp approvals --clear")

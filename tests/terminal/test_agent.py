@@ -17,12 +17,7 @@ SETUP = (
     "import asyncio; from mcp_magic import ScriptedModel",
 )
 SUM = "add 3 and 4, then multiply the result by 5"
-
-
-@pytest.fixture(autouse=True)
-def no_rule_is_left(terminal):
-    yield
-    terminal.run("%mcp approvals --clear")
+pytestmark = pytest.mark.usefixtures("no_rule_is_left")
 
 
 def model(terminal, *turns):

@@ -12,12 +12,7 @@ OWN = {
     "awaited": "%mcp call math:add a=5 b=6",
     "nested": "(lambda: get_ipython().run_line_magic('mcp', 'call math:add a=5 b=6'))()",
 }
-
-
-@pytest.fixture(autouse=True)
-def no_rule_is_left(terminal):
-    yield
-    terminal.run("%mcp approvals --clear")
+pytestmark = pytest.mark.usefixtures("no_rule_is_left")
 
 
 def asked(terminal, line=CALL):

@@ -3,17 +3,8 @@
 import re
 
 import httpx2
-import pytest
-
-from tests.support.protected_server import protected_server_on_a_thread
 
 SETUP = ("%config MCPMagics.tokens = 'memory'",)
-
-
-@pytest.fixture(scope="module")
-def protected():
-    with protected_server_on_a_thread() as running:
-        yield running
 
 
 def link(terminal, protected, line=""):

@@ -6,12 +6,11 @@ from tests.support.kernel_servers import TRIPS, WRITER
 SETUP = (f"exec({TRIPS!r})", "%mcp connect trips --timeout 60", f"exec({WRITER!r})", "%mcp connect writer --timeout 60")
 CHOICES = r"\[a\]pprove, approve and show me the \[r\]eply first, \[e\]dit, \[d\]eny: "
 WHY = r"Why not\? Enter gives no reason: "
-QUESTION = r"\[f\]ill in, \[d\]ecline, \[c\]ancel: "
 
 
 def asked(terminal, line="%mcp call trips:plan"):
     """Type a line that asks; return what was said before the question."""
-    return terminal.asked(line, QUESTION)
+    return terminal.asked(line, r"\[f\]ill in, \[d\]ecline, \[c\]ancel: ")
 
 
 def test_a_form_is_filled_in_line_by_line(terminal):

@@ -25,9 +25,11 @@ from mcp_magic.ipython.cells import CellRun, close_previous, keep
 from mcp_magic.ui.explorer import Explorer, Index, about, make_item, search
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.support import bundled
+from tests.support.clocks import jump
 from tests.support.explorers import choose, explored, rows, server_rows, silent, text
 from tests.support.odd_server import TOOL, connected
-from tests.support.widgets import receive, until
+from tests.support.waiting import until
+from tests.support.widgets import receive
 
 # What is shown at first
 
@@ -176,7 +178,8 @@ async def test_full_garbage_collections_wait_until_the_person_pauses(explorer):
         await until(lambda: gc.get_threshold() == (5000, 7, 9))
         explorer.search.value = "fac"
         gc.set_threshold(6000, 7, 9)
-        await asyncio.sleep(2 * REST_SECONDS)
+        jump(2 * REST_SECONDS)
+        await asyncio.sleep(0.01)
         assert gc.get_threshold() == (6000, 7, 9), "what is set while the person types stays"
     finally:
         gc.set_threshold(*normal)

@@ -10,7 +10,7 @@ from mcp_types import Tool
 
 from mcp_magic.ui.explorer import KEPT
 from tests.support.explorers import choose, explored, open_form, rows, silent, text
-from tests.support.widgets import until
+from tests.support.waiting import until
 
 
 def fill(form: Any, name: str, value: str) -> None:

@@ -14,12 +14,8 @@ from ipywidgets.widgets.widget import _instances
 from mcp_magic import schema as s
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui.form import Form
+from tests.support.schema_instances import exact
 from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values, objects
-
-
-def exact(value: Any) -> str:
-    """A value with its types: 1, 1.0 and true differ, the order of names does not count."""
-    return json.dumps(value, sort_keys=True)
 
 
 def is_valid(document: dict[str, Any], arguments: dict[str, Any]) -> bool:

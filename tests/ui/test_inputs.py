@@ -13,7 +13,8 @@ from ipywidgets.widgets.widget import _instances
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui import inputs
 from mcp_magic.ui.form import Form
-from tests.support.widgets import receive, until
+from tests.support.waiting import until
+from tests.support.widgets import receive
 
 if TYPE_CHECKING:
     from mcp_magic.ui.inputs import Entry

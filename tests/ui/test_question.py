@@ -20,6 +20,7 @@ from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.support.calling import allowed
+from tests.support.waiting import until
 from tests.support.widgets import PanelUser, handled, receive
 
 FORECAST = Tool(
@@ -154,8 +155,7 @@ async def test_what_a_page_does_not_confirm_is_not_approved(page, monkeypatch):
     [asked] = await deaf.decides(request())
     await deaf.set(await deaf.edit(), '{"location": "Ber"}')
     await deaf.click("Approve changed")
-    while "Press Approve again." not in deaf.text:
-        await asyncio.sleep(0.005)
+    await until(lambda: "Press Approve again." in deaf.text)
     assert not asked.done()
     deaf.button("Deny").click()
     assert not (await asked).approved
@@ -353,8 +353,7 @@ async def test_next_question_gets_focus_but_first_does_not(person, monkeypatch):
     assert focused == []
     person.button("Approve").click()
     await first
-    while not focused:
-        await asyncio.sleep(0)
+    await until(lambda: focused)
     assert focused == [person.button("Edit")]
     person.button("Approve").click()
     await second
@@ -397,8 +396,7 @@ async def test_the_panel_counts_down_to_the_denial(page, monkeypatch):
     told = r"Denied automatically in (1:\d\d)\."
     first = re.findall(told, person.text)
     assert ["1:00"] < first <= ["1:16"]
-    while re.findall(told, person.text) == first:
-        await asyncio.sleep(0.01)
+    await until(lambda: re.findall(told, person.text) != first)
     assert ["1:00"] <= re.findall(told, person.text) < first
     person.button("Deny").click()
     await asked

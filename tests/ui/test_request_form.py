@@ -27,7 +27,8 @@ from mcp_magic.schema import example_arguments, parse_arguments
 from mcp_magic.ui.request_form import RequestForm
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.support import bundled, dash_server
-from tests.support.widgets import receive, until, widgets
+from tests.support.waiting import until
+from tests.support.widgets import receive, widgets
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from mcp_magic.schema.example import example_value
 from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.support import bundled
-from tests.support.schema_instances import instances
+from tests.support.schema_instances import exact, instances
 from tests.support.strategies import QUICK
-from tests.support.widgets import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def showcase(host):
     return await host.connect(bundled.load("showcase_server").server, name="showcase")
-
-
-def exact(value: Any) -> str:
-    """A value with its types: 1, 1.0 and true differ, the order of names does not count."""
-    return json.dumps(value, sort_keys=True)
 
 
 def check_form(connection: Connection, tool: Tool, arguments: dict[str, Any]) -> None:
@@ -176,8 +171,6 @@ async def test_the_server_completes_what_is_typed(showcase):
 
 # Templates
 
-FRUIT = "showcase://fruit/{name}"
-
 
 async def template_form(connection: Connection, uri: str) -> RequestForm:
     templates = await connection.listing("templates")
@@ -185,7 +178,7 @@ async def template_form(connection: Connection, uri: str) -> RequestForm:
 
 
 async def test_a_template_is_filled_in_and_read(showcase):
-    with closing(await template_form(showcase, FRUIT)) as form:
+    with closing(await template_form(showcase, "showcase://fruit/{name}")) as form:
         name = form.form.root.at("name").input.widget
         await until(lambda: "apple" in name.options)
         with pytest.raises(ArgumentsError, match="missing: name"):

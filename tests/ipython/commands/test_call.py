@@ -17,13 +17,13 @@ from mcp_magic.errors import ArgumentsError, CommandError, RequestTimeoutError
 from mcp_magic.notebook import host
 from mcp_magic.results import reasons
 from mcp_magic.results.results import CheckFailedError
-from tests.support import SUPPORT
 from tests.support.bundled import load
 from tests.support.defined_server import command
+from tests.support.doctors import SICK
 from tests.support.lowlevel import serving_tools
+from tests.support.schemas import TEXT
 from tests.support.waiting_server import Waiting, waiting_server
 
-TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -172,8 +172,11 @@ async def test_requests_take_time_outs(magic, line, what):
 async def test_last_shows_a_refused_request_whole(magic):
     reasons.forget_failure()
     assert "nothing has failed yet" in await magic.error(CommandError, "last")
-    data = json.dumps({"message": "Invalid:\n[]", "code": -32602})
-    await magic(f"connect --name shop -- {sys.executable} {SUPPORT / 'refusing_server.py'} $data", data=data)
+    refused = {"error": {"message": "Invalid:\n[]", "code": -32602}}
+    told = json.dumps(
+        {"tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}, "tools/call": refused}
+    )
+    await magic(f"connect --name shop -- {sys.executable} {SICK} $told", told=told)
     assert "`%mcp last` shows the whole text" in await magic.error(errors.ProtocolError, "call shop:add")
     shown = await magic("last")
     assert "Invalid:\n[]" in str(shown._repr_mimebundle_()["text/plain"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 
 import pandas as pd
 import pytest
 from mcp.server import MCPServer
 
 from mcp_magic import ArgumentsError, CommandError, Decision, DeniedError, MapRun, Rule, SessionClosedError, host
+from mcp_magic.map.pace import Pace
 from mcp_magic.map.run import Step, map_steps
 from tests.environments import ROOT
 from tests.support.asgi import serving
@@ -61,12 +63,25 @@ async def test_cell_is_a_pipeline_whose_steps_see_earlier_ones(magic):
         assert says in await magic.error(CommandError, "map --rows $rows", wrong, rows=ROWS)
 
 
-async def test_journal_has_all_steps_and_rate_spans_steps(magic):
+@pytest.fixture
+def turns(monkeypatch):
+    """How many calls went out at a rate, for each pace that was kept."""
+    counts, turn = Counter[tuple[Pace, float]](), Pace.turn
+
+    async def counted(pace: Pace) -> float:
+        counts[pace, pace.rate] += 1
+        return await turn(pace)
+
+    monkeypatch.setattr(Pace, "turn", counted)
+    return counts
+
+
+async def test_journal_has_all_steps_and_rate_spans_steps(magic, turns):
     cell = "first = math:add a={row.x} b=1\nsecond = math:add a={first.data} b=2\n"
     rows = pd.DataFrame({"x": range(15)})
     run = await magic("map --rows $rows --rate 60/s --journal steps.sqlite", cell, rows=rows)
     assert run.df["second.result"].tolist() == [n + 3 for n in range(15)]
-    assert run.stats["seconds"] > 0.33  # 0.23 if each step had a rate of its own
+    assert [(rate, count) for (_, rate), count in turns.items()] == [(60, 30)], "no step has a rate of its own"
     again = await magic("map --rows $rows --journal steps.sqlite", cell, rows=rows)
     assert [again.stats[key] for key in ("done", "resumed", "calls")] == [15, 30, 0]
 
@@ -230,11 +245,10 @@ async def test_limit_holds_for_a_resumed_map(magic, words, closed):
         assert sorted(words) == [*"abcde"[:count]]
 
 
-async def test_rate_and_concurrency_hold_for_a_resumed_map(magic, closed):
+async def test_rate_and_concurrency_hold_for_a_resumed_map(magic, closed, turns):
     run, most = closed
-    before = run.stats["seconds"]
     await magic("map --resume $out --limit 3 --rate 20/s", out=run)
-    assert run.stats["seconds"] - before > 0.09
+    assert [(rate, count) for (_, rate), count in turns.items()] == [(20, 3)]
     assert run.stats["rate"] <= 20
     most[0] = 0
     await magic("map --resume $out --concurrency 1 --sessions 2 -o again", out=run)
