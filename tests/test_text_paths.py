@@ -280,7 +280,7 @@ def test_a_million_worst_characters_take_under_a_second(name):
             break
         # a second time, because the garbage of others is collected in the time of one
         cost = min(once[shape], spent(path, SHAPES[shape](SHORT)))
-        worst, most = max((worst, most), (shape, cost), key=lambda each: each[1])
+        worst, most = max((worst, most), (shape, cost), key=lambda pair: pair[1])
     for length, seconds in LENGTHS.items():
         text = SHAPES[worst](length)
         # beside other tests all takes longer at times, not each time
