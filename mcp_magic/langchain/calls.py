@@ -25,7 +25,7 @@ from mcp_magic.errors import (
     SessionError,
     UnreachableError,
 )
-from mcp_magic.inflight import is_repeatable
+from mcp_magic.inflight import Limits, is_repeatable
 from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, bounded, storable, to_content
 from mcp_magic.protocol import AWAY
 from mcp_magic.results.results import ToolResult
@@ -314,7 +314,9 @@ class _Attempts:
 
     async def send(self, connection: Connection) -> ToolResult | Job:
         caller = connection.caller
-        self.call = await caller.prepare(replace(self.call, connection=connection))
+        # its time begins when it is sent: a session for one call lists the tools first
+        prepared = await caller.prepare(replace(self.call, connection=connection, limits=Limits()))
+        self.call = replace(prepared, limits=self.call.limits)
         if self.call.decision is None and caller.consent is not None:
             [decision] = await caller.decide([self.call.request])
             self.call = replace(self.call, decision=decision)
