@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcp_magic._host import fits_template
 from mcp_magic._text import clean, did_you_mean
-from mcp_magic.agent.models import model_error
+from mcp_magic.agent.failures import model_error
 from mcp_magic.agent.offline import answer, outcome
 from mcp_magic.agent.offline import quoted as quoted_by_offline
 from mcp_magic.agent.transcript import Transcript

@@ -16,7 +16,7 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.outputs import ChatGenerationChunk
 
 from mcp_magic.agent.conversation import for_provider, unbound
-from mcp_magic.agent.models import model_error, model_name
+from mcp_magic.agent.failures import model_error, model_name
 from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
 from mcp_magic.cassette.match import difference

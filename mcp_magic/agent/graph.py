@@ -29,8 +29,9 @@ from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call,
 from mcp_magic.agent.conversation import takes_images
 from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.drafts import DraftingTurn, Drafts
+from mcp_magic.agent.failures import model_name, refuses_conversation
 from mcp_magic.agent.maps import map_tool
-from mcp_magic.agent.models import agent_span, in_turn, model_name, refuses_conversation
+from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
     CODE_SYSTEM,

@@ -12,7 +12,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
-from mcp_magic.agent.models import without_secrets
+from mcp_magic.agent.failures import without_secrets
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ThreadError
 

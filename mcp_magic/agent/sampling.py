@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model, model_name
+from mcp_magic.agent.failures import model_name
+from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model
 from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.langchain.content import Reader, mcp_block

@@ -103,7 +103,7 @@ async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> FallbackS
 
 
 def _foreign(error: Exception) -> str:
-    from mcp_magic.agent.models import without_secrets
+    from mcp_magic.agent.failures import without_secrets
 
     return one_line(without_secrets(str(error) or type(error).__name__), 200)
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping  # noqa: TC003
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from mcp_magic.display.text import one_line
+from mcp_magic.inflight import current_attempt
+
+if TYPE_CHECKING:
+    from mcp.client.extension import ClientExtension
+
+EXTENSION = "io.modelcontextprotocol/tasks"
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -94,3 +101,32 @@ def _seconds(milliseconds: Any) -> float | None:
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+@cache
+def tasks_extension() -> ClientExtension:
+    """Return the client's side of the extension: a task stands in the attempt of its call until the call has ended."""
+    from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+    from mcp_types import CallToolResult, Result
+    from pydantic import ConfigDict, Field
+
+    class Created(Result):  # type: ignore[explicit-any,unused-ignore]
+        """A result of `tools/call` that is a task; `TaskState.read` reads its other fields."""
+
+        model_config = ConfigDict(extra="allow")
+
+        result_type: Literal["task"] = Field(alias="resultType")
+
+    async def resolve(created: Created, context: ClaimContext) -> CallToolResult:
+        state = TaskState.read(created.model_dump(by_alias=True))
+        if (attempt := current_attempt.get()) is not None:
+            attempt.task = state
+        return CallToolResult(content=[])
+
+    class Tasks(ClientExtension):
+        identifier = EXTENSION
+
+        def claims(self) -> tuple[ResultClaim[Any], ...]:
+            return (ResultClaim(result_type="task", model=Created, resolve=resolve),)
+
+    return Tasks()

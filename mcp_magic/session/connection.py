@@ -13,6 +13,7 @@ from mcp_magic._text import clean, counted, did_you_mean, listed
 from mcp_magic.ask.elicitation import Questions
 from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.calls.call import Call, CallObserver, Progress, progress_of
+from mcp_magic.calls.task import EXTENSION
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
@@ -49,7 +50,7 @@ from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
 from mcp_magic.session.subscriptions import Subscription, check_announces
 from mcp_magic.session.supervisor import State, Supervisor
-from mcp_magic.session.tasks import EXTENSION, Tasks
+from mcp_magic.session.tasks import Tasks
 from mcp_magic.session.wire import Place
 from mcp_magic.skills import Skills
 from mcp_magic.trace.trace import Recorder

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.calls.task import tasks_extension
 from mcp_magic.config.masking import Cut
 from mcp_magic.inflight import InFlightRequest, Limits, attend, caused_by
 from mcp_magic.protocol import VIEW_TYPE, VIEWS, LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
@@ -248,7 +249,6 @@ class Notices:
         from mcp_types import Implementation
 
         from mcp_magic import __version__
-        from mcp_magic.session.tasks import tasks_extension
 
         mode: dict[str, Any] = {"auto": {}, "handshake": {"mode": "legacy"}}.get(protocol, {"mode": protocol})
         return Client(

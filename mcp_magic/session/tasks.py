@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
 from mcp_magic.calls.task import FINAL, LONGEST_SECONDS, MAX_QUESTIONS, TaskState
@@ -21,7 +21,7 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, AnyResult, InFlightRequest, Limits, Look, Reports, current_attempt
+from mcp_magic.inflight import METHOD_NOT_FOUND, AnyResult, InFlightRequest, Limits, Look, Reports
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import request_error
 from mcp_magic.session.requests import RequestSender, Sending
@@ -30,13 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mcp import Client
-    from mcp.client.extension import ClientExtension
 
     from mcp_magic.calls.call import Call, CallObserver
     from mcp_magic.session.supervisor import Supervisor
     from mcp_magic.session.wire import Place
-
-EXTENSION = "io.modelcontextprotocol/tasks"
 
 GET, UPDATE, CANCEL = "tasks/get", "tasks/update", "tasks/cancel"
 
@@ -279,35 +276,6 @@ def _failure(state: TaskState) -> Exception:
 
     code, text = state.error.get("code"), state.error.get("message") or state.message or "the task failed"
     return MCPError(code if isinstance(code, int) else _INTERNAL, str(text), state.error.get("data"))
-
-
-@cache
-def tasks_extension() -> ClientExtension:
-    """Return the client's side of the extension: a task stands in the attempt of its call until the call has ended."""
-    from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
-    from mcp_types import CallToolResult, Result
-    from pydantic import ConfigDict, Field
-
-    class Created(Result):  # type: ignore[explicit-any,unused-ignore]
-        """A result of `tools/call` that is a task; `TaskState.read` reads its other fields."""
-
-        model_config = ConfigDict(extra="allow")
-
-        result_type: Literal["task"] = Field(alias="resultType")
-
-    async def resolve(created: Created, context: ClaimContext) -> CallToolResult:
-        state = TaskState.read(created.model_dump(by_alias=True))
-        if (attempt := current_attempt.get()) is not None:
-            attempt.task = state
-        return CallToolResult(content=[])
-
-    class Tasks(ClientExtension):
-        identifier = EXTENSION
-
-        def claims(self) -> tuple[ResultClaim[Any], ...]:
-            return (ResultClaim(result_type="task", model=Created, resolve=resolve),)
-
-    return Tasks()
 
 
 @cache

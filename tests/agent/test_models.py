@@ -15,8 +15,9 @@ from langchain_core.language_models import FakeListChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 from mcp_types import CallToolResult, TextContent, Tool
 
+from mcp_magic.agent.failures import model_error, model_name, without_secrets
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.models import make_model, model_error, model_name, without_secrets
+from mcp_magic.agent.models import make_model
 from mcp_magic.agent.run import usage_of
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError

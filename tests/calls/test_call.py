@@ -34,7 +34,7 @@ def test_call_cannot_be_changed_and_names_its_tool(show):
     assert (call.request.name, call.request.asker, call.request.run) == ("show:one_text", "agent", "r1")
 
 
-async def test_observers_hear_of_the_call_and_the_last_first_of_its_end(show):
+async def test_observers_hear_of_a_call_and_of_its_end_in_reverse(show):
     heard = []
     observers = Seeing("a", heard), Seeing("b", heard)
     await show.caller.call(Call(show, "one_text", {"text": "hi"}), *observers)

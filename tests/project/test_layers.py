@@ -8,15 +8,11 @@ import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import mcp_magic
 from mcp_magic.ipython.execution import BUSY_ROOMS, DRAWING_ROOMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = Path(mcp_magic.__file__).parent
 LAYERS = (
@@ -83,12 +79,11 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def imported(name: str, path: Path, *, everywhere: bool) -> frozenset[str]:
-    """Return what a module imports, absolute, also for type checking; with `everywhere` inside of functions too."""
+def imported(name: str, path: Path) -> frozenset[str]:
+    """Return what a module imports, absolute, also for type checking and inside of functions."""
     found: set[str] = set()
-    tree = ast.parse(path.read_text())
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree) if everywhere else _outside_functions(tree):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -98,35 +93,27 @@ def imported(name: str, path: Path, *, everywhere: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is not late on purpose: the statements of the module, those for type checking too."""
-    for node in ast.iter_child_nodes(tree):
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _outside_functions(node)
-
-
 def layer(name: str) -> str:
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def ours(name: str, path: Path, *, everywhere: bool) -> set[str]:
+def ours(name: str, path: Path) -> set[str]:
     known = modules()
-    return {found for found in imported(name, path, everywhere=everywhere) if found in known} - {name}
+    return {found for found in imported(name, path) if found in known} - {name}
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
 def test_module_imports_only_own_or_earlier_layers(name):
     assert layer(name) in LAYERS, f"{name} is in no layer; a new layer gets its place in LAYERS"
     rank = LAYERS.index(layer(name))
-    for found in ours(name, modules()[name], everywhere=True) - {"mcp_magic"}:
+    for found in ours(name, modules()[name]) - {"mcp_magic"}:
         assert LAYERS.index(layer(found)) <= rank, f"{name} imports {found}"
 
 
 def test_no_import_runs_in_a_circle():
     known = modules()
-    graph = {name: ours(name, path, everywhere=False) - {"mcp_magic"} for name, path in known.items()}
+    graph = {name: ours(name, path) - {"mcp_magic"} for name, path in known.items()}
     packages = {name for name, path in known.items() if path.name == "__init__.py"}
     # `from package import module` names the package as well; what counts is the module
     graph = {name: {f for f in found if f not in packages or f == name} for name, found in graph.items()}
@@ -138,7 +125,7 @@ def test_no_import_runs_in_a_circle():
 
 @pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("ipython", "__init__")))
 def test_only_the_ipython_room_touches_the_shell(name):
-    found = imported(name, modules()[name], everywhere=True)
+    found = imported(name, modules()[name])
     assert not [f for f in found if f.split(".")[0] == "IPython"]
     assert "print(" not in "".join(
         line for line in modules()[name].read_text().splitlines() if not line.lstrip().startswith((">>>", "..."))

@@ -31,6 +31,7 @@ DOORS = {
 TESTED_ELSEWHERE = {
     "_compat": "tests/pyodide/test_pyodide.py",
     "activity": "tests/ui/test_explorer.py",
+    "agent/failures": "tests/agent/test_models.py",
     "apps/calls": "tests/apps/test_app.py",
     "ask/question": "tests/ui/test_question_requests.py",
     "calls/task": "tests/session/test_tasks.py",

@@ -156,8 +156,9 @@ def _check_options(arguments: argparse.Namespace) -> None:
 async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError(_NO_LANGGRAPH)
+    from mcp_magic.agent.failures import model_name
     from mcp_magic.agent.graph import build_graph, run_agent
-    from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE, make_model, model_name
+    from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE, make_model
     from mcp_magic.agent.skills import AgentSkills
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
