@@ -5,6 +5,7 @@ Whoever calls a tool goes this way: a cell, a form, an agent, a program, a map, 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from mcp_magic.calls.call import Call, CallObserver
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.results.results import ToolResult
+
+logger = logging.getLogger(__name__)
 
 Method = TypeVar("Method", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
@@ -209,18 +212,25 @@ class Caller:
         self, call: Call, observers: Sequence[CallObserver], work: Coroutine[Any, Any, ToolResult]
     ) -> ToolResult:
         """Await the result of a call, and tell its observers: those of its sender hear first how it ended."""
+        for observer in observers:
+            _tell(observer.sent, call)
         try:
-            for observer in observers:
-                observer.sent(call)
             result = await work
         except BaseException as error:
-            work.close()
             for observer in reversed(observers):
-                observer.ended(call, error)
+                _tell(observer.ended, call, error)
             raise
         for observer in reversed(observers):
-            observer.ended(call, result)
+            _tell(observer.ended, call, result)
         if result.unfit and self.outputs.strict:
             text = f"{call.name}: {result.unfit}\n  The tool has run: `error.result` has its answer"
             raise InvalidResponseError(text, result)
         return result
+
+
+def _tell(hear: Callable[..., None], call: Call, *outcome: Any) -> None:
+    """Tell an observer what happens to a call; its failure is logged, and fails no call."""
+    try:
+        hear(call, *outcome)
+    except Exception:
+        logger.exception("%s of %s failed", hear.__qualname__, call.name)

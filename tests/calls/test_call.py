@@ -53,15 +53,17 @@ async def test_observers_hear_nothing_of_a_call_that_is_not_sent(show):
     assert heard == []
 
 
-async def test_an_observer_that_fails_leaves_the_call_unsent(show):
+@pytest.mark.parametrize("when", ["sent", "ended"])
+async def test_an_observer_that_fails_is_logged_and_fails_no_call(show, caplog, when):
     class Failing(CallObserver):
-        def sent(self, call):
+        def fail(self, *about):
             raise RuntimeError("no screen")
 
-    heard, calls = [], show.calls
-    with pytest.raises(RuntimeError, match="no screen"):
-        await show.caller.call(Call(show, "one_text", {"text": "hi"}), Seeing("a", heard), Failing())
-    assert (heard[1:], show.calls) == (["a ended RuntimeError"], calls)
+    setattr(Failing, when, Failing.fail)
+    heard = []
+    result = await show.caller.call(Call(show, "one_text", {"text": "hi"}), Seeing("a", heard), Failing())
+    assert (result.text, heard[1:]) == ("hi", ["a ended hi"])
+    assert "of show:one_text failed" in caplog.text
 
 
 async def test_progress_goes_to_the_observer_that_shows_it(show):
