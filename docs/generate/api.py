@@ -54,6 +54,17 @@ PAGES = {
             "mcp_magic.results.content.Media",
         ],
     ),
+    "Calls": (
+        "`host.caller` takes each call of a tool the same way: it prepares it, asks consent, sends it and tells its "
+        "observers what happens to it.",
+        [
+            "mcp_magic.Call",
+            "mcp_magic.Limits",
+            "mcp_magic.Answerers",
+            "mcp_magic.CallObserver",
+            "mcp_magic.calls.caller.Caller",
+        ],
+    ),
     "Jobs": (
         "Calls in the background: `host.start` and `host.jobs`; see [Jobs](../jobs.md).",
         ["mcp_magic.Job", "mcp_magic.Jobs", "mcp_magic.jobs.JobEvent"],

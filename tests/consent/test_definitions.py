@@ -11,6 +11,7 @@ from mcp_types import PaginatedRequestParams, Tool, ToolAnnotations
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.ask.approval import approval_part
+from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.definitions import KEPT, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
@@ -49,7 +50,8 @@ async def change(host: Host, description: str = EVIL, **more: Any) -> None:
 
 
 async def agent_calls(host: Host, **arguments: Any) -> str:
-    return str((await host["changing"].call_tool("work", arguments, asker="agent", run="run-1")).text)
+    call = Call(host["changing"], "work", arguments, asker="agent", run="run-1")
+    return str((await host.caller.call(call)).text)
 
 
 def tool(**parts: Any) -> Tool:
@@ -270,7 +272,7 @@ async def test_approved_call_is_not_sent_if_tool_has_changed(host, changing):
     decision = await host.consent.review(Request("changing", "work", {}, "agent", await connection.find_tool("work")))
     await change(host)
     with pytest.raises(DeniedError, match="the tool, or its server, has changed since it was approved"):
-        await connection.call_tool("work", {}, asker="agent", decision=decision)
+        await host.caller.call(Call(connection, "work", {}, asker="agent", decision=decision))
 
 
 async def test_approval_waits_for_announced_but_unlisted_change(host, changing):
