@@ -1,4 +1,8 @@
-"""Support for Python in a browser (Pyodide, as in JupyterLite): it has no threads, sockets or subprocesses."""
+"""Support for Python in a browser (Pyodide, as in JupyterLite): it has no threads, sockets or subprocesses.
+
+The same code runs there. It imports nothing that WebAssembly lacks, and a feature that needs a process, a socket or
+LangGraph says so before it is tried. See `docs/jupyterlite.md`.
+"""
 
 from __future__ import annotations
 

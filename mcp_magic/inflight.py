@@ -1,4 +1,16 @@
-"""A pending request: its deadline, progress, attempts, and the server's questions that it waits for."""
+"""A pending request: its deadline, progress, attempts, and the server's questions that it waits for.
+
+The time-out of a call is a clock of our own, around all its rounds: the SDK's runs on while a server waits for the
+user's answer.
+
+A request has values to show (`Report`), and a reporter displays them. It is shown when it has progress or a log
+message, or after a second; one timer of the host looks at all requests, so a quick call pays nothing. A notification
+only notes figures here, so a hundred thousand of them cost what they cost the SDK.
+
+`ClientSession.send_request` is replaced (`attend`), because the SDK's client takes no progress callback for reads and
+prompts, and fixes the log level when it is made. What is known of one request (refused, written, status) is in its own
+context and not in the connection, since many are pending at a time.
+"""
 
 from __future__ import annotations
 

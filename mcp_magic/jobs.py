@@ -1,6 +1,13 @@
 """Jobs: calls that go on in the background, as tasks of a server or in this kernel.
 
 The ids of a server's tasks are kept in a file, so that the jobs can be taken up again after a restart of the kernel.
+
+A job is a call that a task of the kernel awaits, the same with and without a task of the server: the job observes the
+call, so consent, questions and results have one way. To end the wait leaves a task of the server running; only
+`cancel()` tells the server.
+
+The file has no content, since an id is all that a server asks for. A server is known by its identity, as for consent:
+another one under the same name is not asked about tasks, which would tell it their ids.
 """
 
 from __future__ import annotations

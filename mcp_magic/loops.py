@@ -3,6 +3,11 @@
 A session lives on the loop that opened it. Other loops may await its methods (a thread with `asyncio.run`, a web
 framework, a node of a graph); synchronous callers may be inside the loop (a cell), on another thread (a graph's
 executor), or there is no running loop (a script, a terminal between two commands).
+
+In a kernel that is the kernel's own loop; there is no thread and no loop of ours. So a server that a cell defines
+shares the notebook's objects, and `await connection.call(...)` is a plain await. A coroutine that is handed to another
+loop keeps the context of its awaiter. The loop claims it before it begins, so a wait that times out first sends
+nothing.
 """
 
 from __future__ import annotations

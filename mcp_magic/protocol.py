@@ -1,4 +1,9 @@
-"""The protocol's error codes, log levels and versions: what an error means and whose fault it is."""
+"""The protocol's error codes, log levels and versions: what an error means and whose fault it is.
+
+A server in this kernel speaks the newest version, too. With the handshake, `ctx.elicit`, sampling and roots would work
+in the notebook; but the same tool, exported or served, would fail with every host of 2026-07-28, and calls would be
+slower. So the error names the parameter (`Resolve`) that asks on all versions.
+"""
 
 from __future__ import annotations
 

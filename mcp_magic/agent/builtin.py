@@ -1,4 +1,8 @@
-"""The agent's own tools, which are not asked about as such: they read on in large results, and search for tools."""
+"""The agent's own tools, which are not asked about as such: they read on in large results, and search for tools.
+
+The tools that a search found are in the artifact of its message. So the messages alone decide which tools a turn has,
+also after a restart and in a fork.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The calls that a model asks for: read from its turn, planned once against the offered tools, and decided about."""
+"""The calls that a model asks for: read from its turn, planned once against the offered tools, and decided about.
+
+A `PlannedCall` is one call on its way. It is checked by the tool's schema once, and again only if the schema has
+changed when it goes out. A decision is kept by the call's id and bound to its turn, tool and arguments; the node that
+calls refuses any other.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Only where consent would let a call run whatever its arguments are. Source: MCP Apps (2026-01-26),
 `ui/notifications/tool-input-partial`.
+
+A model streams its arguments, and the specification lets a host pass them on. But before the user has approved a call
+they are none of the server's business. So a view gets them while they are written only where no answer of the user can
+be needed (`Consent.allows_any`); else whole, once the call goes out.
 """
 
 from __future__ import annotations

@@ -2,6 +2,14 @@
 
 It is a plain LangGraph `StateGraph` over messages. Approval is a node of its own before the act node, so that a graph
 that waits there with LangGraph's `interrupt` runs no tool again when it is resumed.
+
+LangGraph runs an interrupted node again from its beginning. In a kernel the node just awaits the user. A call that
+consent has decided carries the decision, so it is not asked about again.
+
+Interrupt leaves a thread that can go on. Providers refuse a conversation in which a call has no answer, so calls that
+have ended keep theirs, and the others get one that says that they were interrupted. A run begins with the same repair,
+for a kernel that died. What a provider refuses all the same is taken back in the node `think` and stored; then the node
+`refuse` raises.
 """
 
 from __future__ import annotations
@@ -113,7 +121,11 @@ class AgentState(MessagesState):
 
 @dataclass
 class RunContext:
-    """The context of one run of the graph, beside the thread; `drafts` is None where no views are shown."""
+    """The context of one run of the graph, beside the thread; `drafts` is None where no views are shown.
+
+    `before_asking` lets a question wait until the screen shows the call. The panel leaves no line when it is answered,
+    because the transcript says who approved what.
+    """
 
     run: str | None = None
     asker: str = "agent"
@@ -599,7 +611,10 @@ def _timed(planned: PlannedCall, write: Callable[[Any], None]) -> Iterator[Repor
 
 
 class _InnerCalls:
-    """The calls of one program."""
+    """The calls of one program. They are planned, decided, made and shown like those of a turn, by the same methods.
+
+    So consent, cards and cassettes know no second way. Monty's callbacks only map names back (`agent/modules.py`).
+    """
 
     def __init__(self, nodes: _Nodes, program: PlannedCall, run: RunContext, turn: int) -> None:
         self._done: dict[int, dict[str, Any]] = {}

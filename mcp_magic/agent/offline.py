@@ -3,6 +3,9 @@
 Tools are ranked by BM25 over their definitions. The values in a request (quoted texts, numbers, dates, names, lists)
 go to arguments by type and by the words beside them, the rest in order. The rules know English and JSON Schema, but
 no particular server.
+
+It is a demo, so that tutorials run without a key; `benchmarks/offline_model.py` measures it on a public benchmark. It
+stays this small: for requests that it does not understand, use a real model and add no rule.
 """
 
 from __future__ import annotations

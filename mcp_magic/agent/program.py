@@ -2,6 +2,12 @@
 
 A program runs in Monty, a Python without files, network and kernel, in a process of its own. Or it runs in the kernel,
 with all that the kernel can do; the user approves each of those by hand.
+
+A program is checked in one sandbox and run in another. Between two programs no process is held: the thread's variables
+are kept as Monty stores them, in the kernel's memory. A program that exceeds a limit leaves those from before it.
+
+Consent to a program depends on what it can do by itself: in the sandbox nothing, so it counts as read-only; in the
+kernel everything, so the user is asked even if a rule or setting approves.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 LangGraph stores the whole thread again at each step. Here a step adds the rows of its own messages. Files in which a
 checkpoint holds all messages are read, and the next step of such a thread writes its rows.
+
+The file is readable by its owner alone, and reading it runs no code from it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 An app is a program of the server's author that runs in a sandboxed frame. All that it asks for arrives here as a
 JSON-RPC request: consent decides about it, the audit records it, and the connection carries it out. Source: MCP Apps
 (2026-01-26), "Communication Protocol".
+
+While consent decides, `near_asker` makes the notebook ask in the bar above the view instead of below a cell. The bar is
+part of the page: the frame can neither cover nor draw it, and its buttons take no click in the first 0.6 s. Links,
+files and permissions always take a click; rules and the policy can only refuse them.
+
+`App` knows no widget. It talks to a `Channel`: `AppWidget` is one over a comm, and `host.js` is the other end of any.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """The view of a tool: an HTML document that its server offers as a `ui://` resource, and what it may load and use.
 
 Source: MCP Apps (2026-01-26), the extension `io.modelcontextprotocol/ui`.
+
+A view is two frames inside each other, both without an origin (`sandbox="allow-scripts"` and nothing else): it can read
+nothing of the page, navigate nothing and open nothing. The outer document is ours (`host.js`). It has the policy that
+is made here, which the inner one inherits and cannot remove. The policy refuses what the resource does not name, and
+addresses of this machine and its network also if it names them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The widget that shows an app in a notebook."""
+"""The widget that shows an app in a notebook.
+
+A synchronised trait would be saved with the widget's state. So a page says hello and gets the HTML as a message
+(`App._greet`): a page that is loaded again gets the view again while the kernel lives, and a saved notebook has the
+result as text and HTML.
+"""
 
 from __future__ import annotations
 

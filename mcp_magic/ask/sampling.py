@@ -1,4 +1,8 @@
-"""Sampling: a server asks for a model's reply, and the user reviews request and reply."""
+"""Sampling: a server asks for a model's reply, and the user reviews request and reply.
+
+Consent to tools is no consent to sampling. Rules name it `SERVER:sampling`, and only those that ask or deny apply to
+it: `allow writer:*` is about tools, and a server could name a tool "sampling".
+"""
 
 from __future__ import annotations
 

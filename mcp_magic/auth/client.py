@@ -6,6 +6,9 @@ user (or the grant of a program), token exchange. Refresh and step-up come later
 
 URLs, parsers and checks are the SDK's (`mcp.client.auth`); this module decides the order. The SDK's own client holds a
 lock from before a request is sent until its answer begins, so one slow call would delay all others.
+
+Here requests do not wait for each other; a token is renewed under a lock, once for all that wait for it. A log-in uses
+the session's HTTP client, but outside the refused request: if it fails, the 401 goes through and the session lives on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """The way of a call: its arguments are prepared, consent is asked, and it is sent.
 
 Whoever calls a tool goes this way: a cell, a form, an agent, a program, a map, a view, a job, the doctor.
+
+No path leads around consent: it is asked here only. The call says who makes it (`asker`). A decision is sealed to the
+tool's definition, and the seal is checked when the call goes out. Consent writes its record into the audit before that.
 """
 
 from __future__ import annotations

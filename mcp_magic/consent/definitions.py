@@ -3,6 +3,9 @@
 A server may change a tool after the user has allowed it (a "rug pull"), also by leaving and coming back under the same
 name. So the history is kept by name, across all sessions. A rule covers a tool as it was when the rule was given, or as
 it was first seen if that was later. The same holds for the server behind a name: its command line or its URL.
+
+Definitions are numbered as they come, and a rule keeps the last number of its time. One number serves patterns and
+tools that come later, and thousands of unchanged tools cost nothing.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ cell has shown this is the main shell; once the echo of typed text was sent, it 
 another thread. So a field and a button of one form may be on different threads. While a cell keeps the main thread
 busy, the click on Run may overtake the text typed before it, or later text the click: the call has arguments that
 the user did not submit. ipykernel 7.0 to 7.3 handle all messages of a frontend in order on its subshell.
+
+So the widgets of this package stay with the main shell. A click or a typed text during `time.sleep` is handled after
+it, once. To handle it at once was rejected: the sessions live on the main loop, so only live validation would gain, and
+a second thread would run beside cells that use the same form.
 """
 
 from __future__ import annotations

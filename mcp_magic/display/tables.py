@@ -1,4 +1,9 @@
-"""Finds tables in JSON and text (records, columns, CSV, Markdown, HTML) and displays them."""
+"""Finds tables in JSON and text (records, columns, CSV, Markdown, HTML) and displays them.
+
+One rule says what is a table. It finds all tables of a value and chooses the main one. Where it cannot choose, the
+display shows the whole value, and `.df` raises an error that names each table. The rule reads structured content, or
+the text if that holds more. `.df` asks how large a DataFrame would be before it makes one (`Rows.shape`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The doctor: `await examine(host, target)`, in a notebook `%mcp doctor TARGET`. See `docs/doctor.md`."""
+"""The doctor: `await examine(host, target)`, in a notebook `%mcp doctor TARGET`. See `docs/doctor.md`.
+
+The SDK hides a server's process and its HTTP answers, and changes silently from one way to begin a session to the
+other. So the doctor first starts the command or posts to the URL itself, tries both ways, and keeps the raw answers.
+Only then does it open a session. It examines an open session below its counters, so nothing changes.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 Each has three surfaces: a display that is updated in place, widgets with buttons where clicks reach the kernel, and
 printed lines in terminals.
+
+Finished work of an agent is folded by `<details>`, which opens in a saved notebook, too. Displays are cut into
+segments, so that a run of 200 turns rewrites only its end. Progress is a bar of HTML at first, and widgets with a
+Cancel button after half a second, until the call ends: cells without progress import no widgets, and notebooks keep
+none. A wait without progress leaves an empty output, because a notebook cannot remove one output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Results of tools and contents of resources in LangChain's formats."""
+"""Results of tools and contents of resources in LangChain's formats.
+
+The model gets the content of a message, all others its artifact: plain JSON with all that the content lacks. Both make
+a `ToolResult` again, so cards, `run.results` and threads after a restart need nothing else.
+"""
 
 from __future__ import annotations
 

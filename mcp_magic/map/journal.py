@@ -1,4 +1,8 @@
-"""The journal of a map: a SQLite file with each answer before it counts as done."""
+"""The journal of a map: a SQLite file with each answer before it counts as done.
+
+Of a tool that must not be called twice, a call is noted before it goes out. So after a crash the rows whose calls were
+under way are known, and marked as unknown.
+"""
 
 from __future__ import annotations
 

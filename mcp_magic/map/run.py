@@ -1,4 +1,9 @@
-"""Calls a tool for each row of a table, at the pace of its server, and keeps what came back."""
+"""Calls a tool for each row of a table, at the pace of its server, and keeps what came back.
+
+A refused call comes back at once (`Limits.waits_if_busy`) instead of waiting inside its request, so that `Retry-After`
+stops all rows of that server. Consent decides once about all calls; the decision goes with each call, so it ends with
+the map and with a change of the tool.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The figures of a map: its rows by state, their errors, and its calls with their rate."""
+"""The figures of a map: its rows by state, their errors, and its calls with their rate.
+
+They are counted here once, for the line, the card, `stats` and agents.
+"""
 
 from __future__ import annotations
 

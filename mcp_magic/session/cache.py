@@ -3,6 +3,10 @@
 A server says for each listing and each read how long the answer may be used (`ttlMs`). The `Catalog` keeps listings,
 all pages together. Reads are kept by the SDK's response cache, in a store for each session: so nothing is shared
 between sessions and log-ins, whatever its `cacheScope`.
+
+The SDK's cache would keep only the first page of a listing, so listings pass it by. A new session begins with an empty
+store, because notices of changes may have been missed. A kept read is found before a request is made, so it counts as
+none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The HTTP client below a session: resumes streams, and turns failures into answers."""
+"""The HTTP client below a session: resumes streams, and turns failures into answers.
+
+A stream that was cut is opened again by the SDK, with `Last-Event-ID`, after the time that the server names. Opening
+waits here until the owner task finds the server back, so only the owner's clock counts.
+"""
 
 from __future__ import annotations
 

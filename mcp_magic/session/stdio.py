@@ -2,6 +2,8 @@
 
 The SDK's reader joins all parts of a line again with every 64 kB. A line of 100 MB, which a result with an image or a
 table may have, would take it minutes, during which the kernel does nothing else.
+
+The SDK's stdio client has no hook for a reader, so `read_whole_lines` replaces a name in its module.
 """
 
 from __future__ import annotations

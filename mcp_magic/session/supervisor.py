@@ -1,4 +1,14 @@
-"""The supervisor of a connection: opens, reconnects and closes its session."""
+"""The supervisor of a connection: opens, reconnects and closes its session.
+
+A task that enters `mcp.Client` must also leave it, and each cell is a task of its own. So each connection has one owner
+task, which opens, holds and leaves its sessions. A lost session is opened again there, below the `Connection`, which so
+stays valid with its settings.
+
+A streamable-HTTP session is not tied to a connection. While its server is away it is kept, because its stream of
+notifications can be resumed, and pings ask whether the server is back; a forgotten one is renewed. Since 2026-07-28
+nothing tells whether it is still the same server, so there the session is always renewed. Sessions of other transports
+end with their stream.
+"""
 
 from __future__ import annotations
 

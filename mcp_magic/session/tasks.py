@@ -2,6 +2,10 @@
 
 Specification: https://github.com/modelcontextprotocol/ext-tasks (SEP-2663). Each request of a session declares the
 extension, so a server may answer any `tools/call` with a task instead of a result.
+
+The SDK writes one set of capabilities into all requests of a session, and a server that runs a tool only as a task
+refuses a client that does not declare the extension. So any call may become a task, and `Connection.send_call` waits
+for its end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Transports: stdio, Streamable HTTP, SSE, WebSocket and in-process."""
+"""Transports: stdio, Streamable HTTP, SSE, WebSocket and in-process.
+
+The HTTP client outlives a session. A streamable-HTTP server that answers 404 to a session's id has forgotten the
+session, and the request has not reached a tool. So the owner task leaves the session and opens the next over the same
+client, and the request is sent once more. Pending requests get time to receive their own 404. A request that loses its
+connection is not repeated, because it may have run.
+
+When a task raises SystemExit or KeyboardInterrupt, asyncio ends its loop, and so the kernel; the SDK catches
+`Exception` only. So a middleware of ours (`contained`) runs before those of a server in this kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """The path from spans to an exporter: a switch, and a filter that removes secrets.
 
 Needs `opentelemetry-sdk`. Only `telemetry/telemetry.py` imports this module, when spans are to be exported.
+
+A span is copied through a list of allowed attributes, because the SDK puts the texts of errors into its spans.
 """
 
 from __future__ import annotations

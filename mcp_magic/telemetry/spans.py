@@ -1,4 +1,8 @@
-"""OpenTelemetry spans of requests."""
+"""OpenTelemetry spans of requests.
+
+Spans are made in three places: ours go around calls, turns and runs; the SDK's are completed where their request is
+written, which happens inside them, and where its answer is read. They are exported in one (`telemetry/export.py`).
+"""
 
 from __future__ import annotations
 

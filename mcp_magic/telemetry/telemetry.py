@@ -1,7 +1,7 @@
 """The export of spans, off by default (setting `telemetry`).
 
 OpenTelemetry has one provider per process. If the program has set one up, it gets our processor. Otherwise we set one
-up, which makes no spans while nothing is exported.
+up, which makes no spans while nothing is exported; so no server is handed a trace id either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Keeps the messages of sessions, and pairs requests with their answers."""
+"""Keeps the messages of sessions, and pairs requests with their answers.
+
+Messages are masked in batches, which halves the time, and before anything reads them: each reader goes through
+`Trace.settle`. To mask only what is read would save more, but secrets would lie in memory until then. A long message is
+cut before it is written as JSON, because 50 MB would block the loop for a fifth of a second.
+
+The trace knows none of its listeners: spans and recordings are taps (`Tap`), which the host adds.
+"""
 
 from __future__ import annotations
 
