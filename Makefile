@@ -25,7 +25,7 @@ help:
 	@echo "make test   all tests; make system installs what they use besides Python packages"
 	@echo "make lowest   a few tests with the lowest versions that pyproject.toml allows"
 	@echo "make fuzz MINUTES=10   the property tests from new seeds"
-	@echo "make mutants   which of 150 seeded changes of the package do the tests notice; first their coverage"
+	@echo "make mutants   which of 150 seeded changes of session, consent, results, schema, agent and masking do the tests notice; first their coverage"
 	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make images   the pictures of the documentation, from a real JupyterLab"
@@ -86,7 +86,7 @@ MINUTES ?= 5
 fuzz: setup
 	$(BIN)/python -m tests.fuzz $(MINUTES) --numprocesses $(WORKERS)
 
-# Without MEASURE= the coverage of the last time is used, if there is one.
+# `make mutants MEASURE=` uses the coverage of the last time, if there is one.
 MEASURE ?= --measure
 mutants: setup
 	$(BIN)/python -m tests.mutants $(MEASURE)

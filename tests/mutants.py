@@ -1,8 +1,12 @@
-"""Seeded mutants of the package, each tried by the tests that run its line: how many do the tests notice?
+"""Seeded mutants of the package, tried by the tests that run their lines: how many do the tests notice?
 
-`make mutants` measures the branch coverage of the tests, keeps which of them runs which line, and then changes one
-place of the package at a time, in a copy. A mutant that all tests accept survived. The sample depends on the seed and
-the package alone, so that two versions of the tests can be compared.
+`make mutants` runs the tests once for their branch coverage (`.cache/coverage`), and then changes one place of `WHERE`
+at a time, in a copy. The tests that run its line are tried, at most 80 of them, evenly chosen. A line is printed for
+each mutant: its verdict, its place, and the new text. "killed": a test failed that passes without the mutant. "hangs":
+the tests did not end in 240 s. "survived": all passed. "untested": no test runs the line in the process of the tests.
+"broken": the tests could not be run. The last line has the sums; killed and hanging mutants are noticed. All verdicts
+are in `.cache/mutants.json`. The sample depends on the seed and the package alone, so that two versions of the tests
+can be compared: `python -m tests.mutants --sample 20 --seed 1` tries fewer, or others.
 """
 
 from __future__ import annotations
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / ".cache" / "coverage"
 WHERE = ("session", "consent", "results", "schema", "config/masking", "agent")
-FOLDERS = ("mcp_magic", "tests", "notebooks", "benchmarks", "docs")
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:nbval", "-p", "no:langsmith_plugin")
 MOST_TESTS = 80
 SECONDS = 240.0  # then the mutant is said to hang, which is noticed
@@ -110,9 +113,7 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
             rest: list[ast.AST] = list(node.body)
             while rest:
                 inner = rest.pop()
-                if isinstance(
-                    inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.JoinedStr | ast.AnnAssign
-                ):
+                if isinstance(inner, LEFT_OUT):
                     continue
                 yield inner
                 rest += ast.iter_child_nodes(inner)
@@ -166,46 +167,68 @@ def tests_of(data: coverage.CoverageData, mutant: Mutant) -> list[str]:
     return tests[::step]
 
 
-def try_out(mutant: Mutant, tests: list[str], copy: Path) -> str:
-    """Return what became of a mutant: killed, survived, hangs, or untested."""
-    if not tests:
+class Copy:
+    """A copy of the project in which mutants are tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._passing: set[str] = set()  # tests that pass without a mutant
+        self._failing: set[str] = set()
+        files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+        for name in files.rstrip("\0").split("\0"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+        for name in (".cache", ".venv"):
+            (folder / name).symlink_to(ROOT / name)
+
+    def try_out(self, mutant: Mutant, tests: list[str]) -> str:
+        """Return what became of a mutant."""
+        file = self.folder / mutant.path
+        source = file.read_text()
+        while tests := [test for test in tests if test not in self._failing]:
+            file.write_text(mutant.apply(source))
+            try:
+                code, failed = self._run(tests)
+            except subprocess.TimeoutExpired:
+                return "hangs"
+            finally:
+                file.write_text(source)
+            if code in (0, 5):  # all passed, or were skipped
+                return "survived"
+            if not failed:
+                return "killed" if self._passes(tests[0]) else "broken"  # the mutant cannot be imported
+            if self._passes(failed):
+                return "killed"
         return "untested"
-    file = copy / mutant.path
-    source = file.read_text()
-    file.write_text(mutant.apply(source))
-    try:
+
+    def _passes(self, test: str) -> bool:
+        """Whether a test passes without a mutant."""
+        if test not in self._passing | self._failing:
+            code, _ = self._run([test])
+            (self._passing if code == 0 else self._failing).add(test)
+        return test in self._passing
+
+    def _run(self, tests: list[str]) -> tuple[int, str]:
+        """Run tests until one fails; return pytest's exit code, and that test or ""."""
         ran = subprocess.run(
-            [*PYTEST, "-x", "--no-header", *tests],
-            cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy)},
+            [*PYTEST, "-x", "--no-header", "-rfE", *tests],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder)},
             capture_output=True,
+            text=True,
             timeout=SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return "hangs"
-    finally:
-        file.write_text(source)
-    return "survived" if ran.returncode == 0 else "killed"
-
-
-def _copy(folder: Path) -> Path:
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "shots"))
-    for file in ROOT.glob("[!.]*.*"):
-        if file.is_file():
-            shutil.copy(file, folder)
-    for name in (".cache", ".venv"):
-        (folder / name).symlink_to(ROOT / name)
-    return folder
+        lines = (line.partition(" ")[2] for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR ")))
+        return ran.returncode, next((test for line in lines for test in tests if line.startswith(test)), "")
 
 
 def _share(part: Iterable[tuple[Mutant, list[str]]]) -> list[tuple[Mutant, str]]:
     with tempfile.TemporaryDirectory() as folder:
-        copy = _copy(Path(folder))
+        copy = Copy(Path(folder))
         verdicts = []
         for mutant, tests in part:
-            verdicts.append((mutant, try_out(mutant, tests, copy)))
+            verdicts.append((mutant, copy.try_out(mutant, tests)))
             print(f"{verdicts[-1][1]:9} {mutant}", flush=True)
         return verdicts
 
