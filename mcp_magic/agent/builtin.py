@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcp_magic.langchain.content import Content
 
 
-class Caller(NamedTuple):
+class BuiltinCall(NamedTuple):
     """Who calls one of these tools, and with which call."""
 
     asker: str  # for consent
@@ -59,7 +59,7 @@ class BuiltinTool:
     """
 
     function: Mapping[str, Any]
-    answer: Callable[[Mapping[str, Any], Sequence[BaseMessage], Caller], Awaitable[tuple[Content, dict[str, Any]]]]
+    answer: Callable[[Mapping[str, Any], Sequence[BaseMessage], BuiltinCall], Awaitable[tuple[Content, dict[str, Any]]]]
     when: Callable[[Sequence[BaseMessage]], bool] = lambda _: True
 
     @property
@@ -77,7 +77,7 @@ def result_reader(limit: int) -> BuiltinTool:
     """Return `read_result`, which is given to the model once a result was too large for it."""
 
     async def answer(
-        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: BuiltinCall
     ) -> tuple[Content, dict[str, Any]]:
         known = spilled(messages)
         handle, _, table = str(given["handle"]).partition(".")
@@ -102,7 +102,7 @@ def job_waiter(host: Host, limit: int, *, images: bool = False) -> BuiltinTool:
     """Return `wait_for_job`, which is given to the model once a call has become a job."""
 
     async def answer(
-        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: BuiltinCall
     ) -> tuple[Content, dict[str, Any]]:
         number, known = int(given["job"]), _jobs_of(messages)
         if number not in known:
@@ -298,7 +298,7 @@ class ToolSearch(Generic[C]):
         )
 
     async def _answer(
-        self, given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+        self, given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: BuiltinCall
     ) -> tuple[Content, dict[str, Any]]:
         if not self.needed:
             return "You have all tools.", {}

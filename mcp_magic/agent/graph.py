@@ -32,7 +32,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import Caller, ToolSearch, job_waiter, result_reader
+from mcp_magic.agent.builtin import BuiltinCall, ToolSearch, job_waiter, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.conversation import takes_images
 from mcp_magic.agent.cost import Bounds, closing
@@ -465,7 +465,7 @@ class _Nodes:
                 def keep(content: Content, artifact: dict[str, Any]) -> None:
                     run.done[planned.id] = _message(planned, content, artifact)
 
-                caller = Caller(run.asker, run.run, _reporting(planned, write), handle, keep)
+                caller = BuiltinCall(run.asker, run.run, _reporting(planned, write), handle, keep)
                 message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
                 message = await self.answer(planned, approval, run, write, handle)
@@ -725,7 +725,7 @@ def cell_of(messages: Sequence[BaseMessage]) -> str:
 
 
 async def _answer_builtin(
-    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], caller: Caller, write: Callable[[Any], None]
+    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], caller: BuiltinCall, write: Callable[[Any], None]
 ) -> ToolMessage:
     """Return the answer of one of the agent's own tools."""
     try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from mcp_magic.agent.builtin import Caller
+    from mcp_magic.agent.builtin import BuiltinCall
     from mcp_magic.agent.tools import Offer, Registry
     from mcp_magic.consent.consent import Request
     from mcp_magic.langchain.content import Content
@@ -71,7 +71,7 @@ def map_tool(
         return Decision.deny("the calls of a map are not asked about by interrupt; a rule can allow them", by="default")
 
     async def answer(
-        given: Mapping[str, Any], _: Sequence[BaseMessage], caller: Caller
+        given: Mapping[str, Any], _: Sequence[BaseMessage], caller: BuiltinCall
     ) -> tuple[Content, dict[str, Any]]:
         rows = known.get(given["table"]) if "table" in given else [Row(row) for row in given.get("rows", ())]
         if ("table" in given) == ("rows" in given) or rows is None:

@@ -14,7 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_types import Tool
 
 from mcp_magic import schema
-from mcp_magic.agent.builtin import BuiltinTool, Caller, ToolSearch, result_reader
+from mcp_magic.agent.builtin import BuiltinCall, BuiltinTool, ToolSearch, result_reader
 from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.conversation import for_provider
 from mcp_magic.agent.cost import Bounds, closing
@@ -74,7 +74,7 @@ class _WithBuiltinTool(AgentMiddleware[Any, Any, Any]):
         call, messages = request.tool_call, request.state["messages"]
         if call["name"] != self._builtin.name:
             return await handler(request)
-        caller = Caller("agent", None, _no_progress, _handle(call["id"], messages))
+        caller = BuiltinCall("agent", None, _no_progress, _handle(call["id"], messages))
         about: Any = {"tool_call_id": call["id"], "name": call["name"]}
         try:
             content, artifact = await self._builtin.answer(call["args"], messages, caller)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from mcp_magic._host import Host
-    from mcp_magic.agent.builtin import Caller
+    from mcp_magic.agent.builtin import BuiltinCall
     from mcp_magic.langchain.content import Content
     from mcp_magic.skills import Skill
 
@@ -100,7 +100,7 @@ class AgentSkills:
         return BuiltinTool(function, self._answer, when=lambda _: bool(self._skills))
 
     async def _answer(
-        self, given: Mapping[str, Any], _: Sequence[BaseMessage], __: Caller
+        self, given: Mapping[str, Any], _: Sequence[BaseMessage], __: BuiltinCall
     ) -> tuple[Content, dict[str, Any]]:
         known = await self.list()
         name, file = str(given["skill"]), given.get("file")
