@@ -547,6 +547,9 @@ class Answerers:
     visit: Callable[[Any], Awaitable[bool]] | None = None
 
 
+NOBODY = Answerers()  # the host answers
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """How a pending request is shown.
@@ -595,7 +598,7 @@ class InFlightRequest:
         reports: Reports | None = None,
         *,
         limits: Limits = Limits(),
-        answerers: Answerers = Answerers(),
+        answerers: Answerers = NOBODY,
         on_progress: ProgressFnT | None = None,
         look: Look = Look(),
     ) -> None:

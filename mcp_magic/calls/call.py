@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_magic.consent.consent import PERSON, Decision, Request
-from mcp_magic.inflight import Answerers, Limits
+from mcp_magic.inflight import NOBODY, Answerers, Limits
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
     from mcp_magic.calls.task import TaskState
     from mcp_magic.config.specs import Spec
+    from mcp_magic.errors import ArgumentsError
     from mcp_magic.results.results import ToolResult
 
 
@@ -42,8 +42,8 @@ class Server(Protocol):
     async def define(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
         """Return the definition of a tool."""
 
-    def explain_misfits(self) -> AbstractContextManager[None]:
-        """Add to an ArgumentsError that the programs of the server have changed."""
+    def explained(self, error: ArgumentsError) -> ArgumentsError:
+        """Return an error that also says if the programs of the server have changed."""
 
     async def send_call(self, call: Call, observers: Sequence[CallObserver]) -> ToolResult:
         """Send a call, and return its result."""
@@ -78,7 +78,7 @@ class Call:
     asker: str = PERSON
     run: str | None = None
     limits: Limits = Limits()
-    answerers: Answerers = Answerers()
+    answerers: Answerers = NOBODY
     is_shown: bool = True
     decision: Decision | None = None
 

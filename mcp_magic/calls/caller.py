@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mcp_magic import schema
 from mcp_magic.consent.consent import PERSON, Consent, Decision
-from mcp_magic.errors import InvalidResponseError, SessionClosedError
+from mcp_magic.errors import ArgumentsError, InvalidResponseError, SessionClosedError
 from mcp_magic.inflight import together
 from mcp_magic.loops import run_on, running_loop
 
@@ -38,11 +38,10 @@ def _on_loop_of_call(method: Method) -> Method:
     """Run a method on the loop of the call's session, whichever loop awaits it."""
 
     @wraps(method)
-    async def awaited(self: Caller, call: Call, /, *args: Any, **kwargs: Any) -> Any:
+    def awaited(self: Caller, call: Call, /, *args: Any, **kwargs: Any) -> Any:
         here, loop = running_loop(), call.connection.loop
-        if here is not None and loop in (None, here):
-            return await method(self, call, *args, **kwargs)
-        return await run_on(loop, method(self, call, *args, **kwargs))
+        work = method(self, call, *args, **kwargs)
+        return work if here is not None and loop in (None, here) else run_on(loop, work)
 
     return cast("Method", awaited)
 
@@ -108,7 +107,7 @@ class Caller:
         if not validate:
             return replace(call, definition=definition, arguments=schema.json_arguments(call.arguments))
         assert definition is not None
-        with connection.explain_misfits():
+        try:
             if call.decision is None:
                 arguments, filled = schema.prepare_arguments(call.arguments, definition.input_schema)
                 return replace(call, definition=definition, arguments=arguments, filled=filled)
@@ -116,6 +115,8 @@ class Caller:
                 schema.check_arguments(call.decision.arguments, definition.input_schema)
             elif call.definition is None or call.definition.input_schema != definition.input_schema:
                 schema.check_arguments(call.arguments, definition.input_schema)
+        except ArgumentsError as error:
+            raise connection.explained(error) from None
         return replace(call, definition=definition)
 
     @_on_loop_of_call
@@ -188,7 +189,8 @@ class Caller:
     async def _send(self, call: Call, *observers: CallObserver) -> ToolResult:
         self._check_seal(call)
         observers = (*self.observers(call, observers), *observers)
-        return await self._observed(call, observers, call.connection.send_call(call, observers))
+        result = await _observed(call, observers, call.connection.send_call(call, observers))
+        return self._checked(result)
 
     @_on_loop_of_call
     async def resume(self, call: Call, task: str, *observers: CallObserver) -> ToolResult:
@@ -198,7 +200,8 @@ class Caller:
             ProtocolError: The server does not know the task.
             SessionError: The session failed.
         """
-        return await self._observed(call, observers, call.connection.resume_call(call, task, observers))
+        result = await _observed(call, observers, call.connection.resume_call(call, task, observers))
+        return self._checked(result)
 
     def _check_seal(self, call: Call) -> None:
         """Raise DeniedError if a call needs a decision and has none about the tool as it is now."""
@@ -211,29 +214,37 @@ class Caller:
         elif decision.definition and decision.definition != consent.definitions.seal(call.name):
             raise consent.refusal(call.request, _OUTDATED)
 
-    async def _observed(
-        self, call: Call, observers: Sequence[CallObserver], work: Coroutine[Any, Any, ToolResult]
-    ) -> ToolResult:
-        """Await the result of a call, and tell its observers: those of its sender hear first how it ended."""
-        for observer in observers:
-            _tell(observer.sent, call)
-        try:
-            result = await work
-        except BaseException as error:
-            for observer in reversed(observers):
-                _tell(observer.ended, call, error)
-            raise
-        for observer in reversed(observers):
-            _tell(observer.ended, call, result)
+    def _checked(self, result: ToolResult) -> ToolResult:
         if result.unfit and self.outputs.strict:
-            text = f"{call.name}: {result.unfit}\n  The tool has run: `error.result` has its answer"
+            text = f"{result.server}:{result.tool}: {result.unfit}\n  The tool has run: `error.result` has its answer"
             raise InvalidResponseError(text, result)
         return result
 
 
-def _tell(hear: Callable[..., None], call: Call, *outcome: Any) -> None:
-    """Tell an observer what happens to a call; its failure is logged, and fails no call."""
+async def _observed(call: Call, observers: Sequence[CallObserver], work: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """Await the result of a call, and tell its observers; those of its sender hear first how it ended."""
+    for observer in observers:
+        try:
+            observer.sent(call)
+        except Exception:
+            _note_failure(observer, call)
     try:
-        hear(call, *outcome)
-    except Exception:
-        logger.exception("%s of %s failed", hear.__qualname__, call.name)
+        result = await work
+    except BaseException as error:
+        _end(observers, call, error)
+        raise
+    _end(observers, call, result)
+    return result
+
+
+def _end(observers: Sequence[CallObserver], call: Call, outcome: ToolResult | BaseException) -> None:
+    for observer in reversed(observers):
+        try:
+            observer.ended(call, outcome)
+        except Exception:
+            _note_failure(observer, call)
+
+
+def _note_failure(observer: CallObserver, call: Call) -> None:
+    """Log that an observer has failed, which fails no call."""
+    logger.exception("%s of %s failed", type(observer).__qualname__, call.name)

@@ -691,7 +691,11 @@ class Connection:
         try:
             yield
         except ArgumentsError as error:
-            raise (ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error) from None
+            raise self.explained(error) from None
+
+    def explained(self, error: ArgumentsError) -> ArgumentsError:
+        """Return an error that also says if the server's programs have changed: the new ones may take the arguments."""
+        return ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error
 
     def _outdated(self) -> str:
         """Return `outdated`, but look once a second at most: there may be thousands of calls."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
@@ -24,6 +24,7 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import (
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
+    NOBODY,
     Answerers,
     Attempt,
     InFlightRequest,
@@ -143,7 +144,7 @@ class Sending:
     """
 
     limits: Limits = Limits()
-    answerers: Answerers = Answerers()
+    answerers: Answerers = NOBODY
     on_progress: ProgressFnT | None = None
     is_call: bool = False
     is_harmless: bool = False
@@ -171,6 +172,8 @@ class RequestSender:
         self._answered: Client | None = None  # the last that got a result
         self._drained: asyncio.Event | None = None
         self._place = place
+        self._look = Look(place.masked, self._what_for)
+        self._usual = Answerers(visit=notices.questions.visited)
         self._takes_turns = isinstance(place.spec, HttpSpec)
         self._has_stderr = isinstance(place.spec, StdioSpec)
         self._supervisor = supervisor
@@ -198,15 +201,14 @@ class RequestSender:
         if timeout is not None or max_total is not None:
             check_seconds(what, timeout=timeout, max_total_timeout=max_total)
         reports = self._reports if how.is_shown else Reports(max_total_timeout=self._reports.max_total_timeout)
-        answerers = replace(how.answerers, visit=self._notices.questions.visited) if how.visits else how.answerers
         request = InFlightRequest(
             what,
             self._place.name,
             reports,
             limits=how.limits if how.is_call else Limits(max_total=max_total),
-            answerers=answerers,
+            answerers=self._answerers(how),
             on_progress=how.on_progress,
-            look=Look(self._place.masked, self._what_for),
+            look=self._look,
         )
         call = request if how.is_call else None
         client = self._supervisor.client
@@ -238,6 +240,12 @@ class RequestSender:
             self.failures += how.is_counted
             with without_context:
                 raise self._failed(failure, attempt, what, timeout, repeats)
+
+    def _answerers(self, how: Sending) -> Answerers:
+        own = how.answerers
+        if not how.visits:
+            return own
+        return self._usual if own is NOBODY else Answerers(own.elicitor, own.sampler, self._usual.visit)
 
     def _what_for(self) -> str:
         """Return what requests wait for besides the answer, or ""."""
