@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import mcp_magic
 
 TESTS = Path(__file__).parents[1]
@@ -84,20 +82,38 @@ def files_of_packages():
 
 def test_every_module_has_its_test_file():
     files = files_of_packages()
-    without = [name for name in module_names() if not any(covers(file, name) for file in files)]
-    assert sorted(TESTED_ELSEWHERE) == without
+    without = {name for name in module_names() if not any(covers(file, name) for file in files)}
+    missing = [f"write tests/{file_for(name)}.py for {name}" for name in sorted(without - TESTED_ELSEWHERE.keys())]
+    assert not missing, f"{missing}, or name in TESTED_ELSEWHERE the file that tests it"
+    ours = TESTED_ELSEWHERE.keys() - without
+    assert not ours, f"{ours} have a test file of their own: take them out of TESTED_ELSEWHERE"
+        "these have a test file of their own: take them out of TESTED_ELSEWHERE"
+    )
     assert [file for file in TESTED_ELSEWHERE.values() if not (TESTS.parent / file).exists()] == []
 
 
 def test_every_test_file_has_its_module():
     modules = module_names()
-    assert [file for file in files_of_packages() if not any(covers(file, name) for name in modules)] == []
+    alone = [file for file in files_of_packages() if not any(covers(file, name) for name in modules)]
+    assert not alone, f"{alone}: a test file is named like its module, or is in a folder of DOORS"
 
 
 def test_folders_of_tests_are_packages_doors_or_support():
     packages = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*/*.py")}
     folders = {path.name for path in TESTS.iterdir() if path.is_dir() and list(path.rglob("*.py"))}
-    assert folders - packages - set(DOORS) == {"support"}
+    strange = folders - packages - set(DOORS) - {"support"}
+    assert not strange, f"{strange}: a folder of tests is named like its package, or is in DOORS"
+
+
+def test_tests_are_functions_in_files_that_are_run():
+    strange = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+            is_other = isinstance(node, ast.FunctionDef | ast.ClassDef) and re.match(r"[Tt]est[A-Z]", node.name)
+            if is_other or (is_test and not path.name.startswith("test_")):
+                strange.append(f"{path.relative_to(TESTS)}: {node.name}")
+    assert not strange, f"{strange}: tests are functions test_..., in files test_*.py"
 
 
 def test_no_test_module_is_imported_by_another():
@@ -105,22 +121,18 @@ def test_no_test_module_is_imported_by_another():
     for path in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                module = ("tests" if node.level else "") + f".{node.module or ''}"
+                names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
             imported += [
                 f"{path.relative_to(TESTS)}: {name}"
                 for name in names
-                if name.startswith("tests.") and name.rpartition(".")[2].startswith(("test_", "conftest"))
+                if name.strip(".").startswith("tests.") and re.search(r"\.(test_\w+|conftest)(?=\.|$)", name)
             ]
-    assert imported == []
+    assert not imported, f"{sorted(set(imported))}: move to tests/support what both use"
 
 
 def test_every_case_has_a_short_id(request):
-    numbered, long = [], []
-    for item in request.session.items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            name = item.callspec.id
-            patterns = [rf"\b{argument}\d+\b" for argument in item.callspec.params]
-            patterns += [r" at 0x\w+"]  # an address is another one in each run
-            numbered += [item.nodeid for pattern in patterns if re.search(pattern, name)]
-            long += [item.nodeid] if len(name) > 100 else []
-    assert numbered == long == []
+    """It sees the cases that the run has collected: run it together with your file."""
+    long = [item.nodeid for item in request.session.items if hasattr(item, "callspec") and len(item.callspec.id) > 100]
+    assert not long, f"{long}: an id is a word or two, at most 100 characters"
