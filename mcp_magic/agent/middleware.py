@@ -5,6 +5,7 @@ They take its asynchronous calls: `await agent.ainvoke(...)`.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -287,4 +288,4 @@ class PlanMiddleware(AgentMiddleware[Any, Any, Any]):
             arguments, _ = schema.prepare_arguments(call["args"], tool.input_schema)
         except (MCPMagicError, KeyError):
             return None  # the call says what is wrong
-        return Call(connection, name, arguments, tool, asker="agent").request
+        return Call(connection, name, copy.deepcopy(arguments), tool, asker="agent").request  # as it is approved

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_magic.consent.consent import PERSON, Decision, Request
+from mcp_magic.display.text import one_line
 from mcp_magic.inflight import NOBODY, Answerers, Limits
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.errors import ArgumentsError
     from mcp_magic.results.results import ToolResult
+
+
+logger = logging.getLogger(__name__)
 
 
 class Server(Protocol):
@@ -124,12 +130,32 @@ class CallObserver:
         """Take the result, also of a tool that reports an error, or why there is none."""
 
 
-def progress_of(observers: Sequence[CallObserver]) -> ProgressFnT | None:
+def tell(hear: Callable[..., None], call: Call, *about: Any) -> None:
+    """Tell an observer something about a call. Its failure is logged, and fails no call."""
+    try:
+        hear(call, *about)
+    except Exception:
+        logger.exception("%s of %s failed", hear.__qualname__, one_line(call.name, 200))
+
+
+def leave_task(observers: Sequence[CallObserver]) -> bool:
+    """Whether an observer leaves the task of a call at its server."""
+    for observer in observers:
+        with suppress(Exception):  # it is cancelled then
+            if observer.leaves_task:
+                return True
+    return False
+
+
+def progress_of(call: Call, observers: Sequence[CallObserver]) -> ProgressFnT | None:
     """Return what takes the progress of a call; None if no observer shows it."""
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         for observer in observers:
-            await observer.progressed(progress, total, message)
+            try:
+                await observer.progressed(progress, total, message)
+            except Exception:
+                logger.exception("%s.progressed of %s failed", type(observer).__qualname__, one_line(call.name, 200))
 
     for observer in observers:
         if observer.shows_progress:

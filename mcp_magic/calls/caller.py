@@ -8,13 +8,16 @@ tool's definition, and the seal is checked when the call goes out. Consent write
 
 from __future__ import annotations
 
-import logging
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mcp_magic import schema
+from mcp_magic.calls.call import tell
 from mcp_magic.consent.consent import PERSON, Consent, Decision
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, InvalidResponseError, SessionClosedError
 from mcp_magic.inflight import together
 from mcp_magic.loops import run_on, running_loop
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.results.results import ToolResult
 
-logger = logging.getLogger(__name__)
-
 Method = TypeVar("Method", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
 _OUTDATED = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
@@ -38,10 +39,11 @@ def _on_loop_of_call(method: Method) -> Method:
     """Run a method on the loop of the call's session, whichever loop awaits it."""
 
     @wraps(method)
-    def awaited(self: Caller, call: Call, /, *args: Any, **kwargs: Any) -> Any:
+    async def awaited(self: Caller, call: Call, /, *args: Any, **kwargs: Any) -> Any:
         here, loop = running_loop(), call.connection.loop
-        work = method(self, call, *args, **kwargs)
-        return work if here is not None and loop in (None, here) else run_on(loop, work)
+        if here is not None and loop in (None, here):
+            return await method(self, call, *args, **kwargs)
+        return await run_on(loop, method(self, call, *args, **kwargs))
 
     return cast("Method", awaited)
 
@@ -99,6 +101,9 @@ class Caller:
 
     async def _prepare(self, call: Call, *, validate: bool) -> Call:
         connection = call.connection
+        what: tuple[Any, Any] = call.tool, call.arguments
+        if not isinstance(what[0], str) or not isinstance(what[1], Mapping):
+            raise ArgumentsError(one_line(f"expected a tool's name and a dict of arguments, got {what!r}", 300))
         try:
             definition = await connection.define(call.tool, call.limits.timeout, must_be_there=validate)
         except SessionClosedError as error:
@@ -133,12 +138,19 @@ class Caller:
         if decision is None:
             if self.consent is None or (call.asker == PERSON and not self.consent.rules):
                 return call
+            call = replace(call, arguments=copy.deepcopy(call.arguments))  # what is approved stays as it was seen
             [decision] = await self.decide([call.request], policy=policy, approver=approver)
+        return self._decided(replace(call, decision=decision))
+
+    def _decided(self, call: Call) -> Call:
+        """Return a call with the arguments that its decision allows. Raises DeniedError if that is a denial."""
+        decision = call.decision
+        assert decision is not None
         if not decision.approved:
             raise (self.consent or Consent()).refusal(call.request, decision)
         if decision.arguments is None:
-            return replace(call, decision=decision)
-        return replace(call, decision=decision, arguments=schema.json_arguments(decision.arguments), filled={})
+            return call
+        return replace(call, arguments=schema.json_arguments(decision.arguments), filled={})
 
     async def decide(
         self,
@@ -155,6 +167,8 @@ class Caller:
         consent = self.consent or Consent()
         if is_plan:
             return await consent.review_plan(requests, policy=policy)
+        if len(requests) == 1:
+            return [await consent.review(requests[0], policy=policy, approver=approver)]
         return await together(consent.review(request, policy=policy, approver=approver) for request in requests)
 
     async def decide_set(
@@ -187,10 +201,9 @@ class Caller:
         return await self._send(call, *observers)
 
     async def _send(self, call: Call, *observers: CallObserver) -> ToolResult:
-        self._check_seal(call)
+        call = self._sealed(call)
         observers = (*self.observers(call, observers), *observers)
-        result = await _observed(call, observers, call.connection.send_call(call, observers))
-        return self._checked(result)
+        return self._checked(await _observed(call, observers, call.connection.send_call(call, observers)))
 
     @_on_loop_of_call
     async def resume(self, call: Call, task: str, *observers: CallObserver) -> ToolResult:
@@ -200,19 +213,18 @@ class Caller:
             ProtocolError: The server does not know the task.
             SessionError: The session failed.
         """
-        result = await _observed(call, observers, call.connection.resume_call(call, task, observers))
-        return self._checked(result)
+        return self._checked(await _observed(call, observers, call.connection.resume_call(call, task, observers)))
 
-    def _check_seal(self, call: Call) -> None:
-        """Raise DeniedError if a call needs a decision and has none about the tool as it is now."""
+    def _sealed(self, call: Call) -> Call:
+        """Return a call as it was approved; raise DeniedError if it was not, or if the tool has changed since."""
         consent, decision = self.consent, call.decision
-        if consent is None:
-            return
-        if decision is None:
-            if call.asker != PERSON or consent.rules:
-                raise consent.refusal(call.request, _UNASKED)
-        elif decision.definition and decision.definition != consent.definitions.seal(call.name):
-            raise consent.refusal(call.request, _OUTDATED)
+        if decision is not None:
+            if consent is not None and decision.definition not in ("", consent.definitions.seal(call.name)):
+                raise consent.refusal(call.request, _OUTDATED)
+            return self._decided(call)
+        if consent is not None and (call.asker != PERSON or consent.rules):
+            raise consent.refusal(call.request, _UNASKED)
+        return call
 
     def _checked(self, result: ToolResult) -> ToolResult:
         if result.unfit and self.outputs.strict:
@@ -222,29 +234,16 @@ class Caller:
 
 
 async def _observed(call: Call, observers: Sequence[CallObserver], work: Coroutine[Any, Any, ToolResult]) -> ToolResult:
-    """Await the result of a call, and tell its observers; those of its sender hear first how it ended."""
-    for observer in observers:
-        try:
-            observer.sent(call)
-        except Exception:
-            _note_failure(observer, call)
+    """Await the result of a call, and tell its observers; what they do wrong is logged, and fails no call."""
     try:
+        for observer in observers:
+            tell(observer.sent, call)
         result = await work
     except BaseException as error:
-        _end(observers, call, error)
+        work.close()  # where an observer was interrupted it has not begun
+        for observer in observers:
+            tell(observer.ended, call, error)
         raise
-    _end(observers, call, result)
+    for observer in observers:
+        tell(observer.ended, call, result)
     return result
-
-
-def _end(observers: Sequence[CallObserver], call: Call, outcome: ToolResult | BaseException) -> None:
-    for observer in reversed(observers):
-        try:
-            observer.ended(call, outcome)
-        except Exception:
-            _note_failure(observer, call)
-
-
-def _note_failure(observer: CallObserver, call: Call) -> None:
-    """Log that an observer has failed, which fails no call."""
-    logger.exception("%s of %s failed", type(observer).__qualname__, call.name)

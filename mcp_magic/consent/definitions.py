@@ -206,9 +206,9 @@ class Definitions:
         return (versions[-1] if since is None else _at(versions, since)).digest
 
     def seal(self, name: str) -> str:
-        """Return a text that changes when a tool or its server does; "" for a tool that was never seen."""
+        """Return a text that each tool has for itself, and that changes with it and its server; "" if never seen."""
         found = self.digest(name)
-        return found and f"{found} {self.identity(name.partition(':')[0])}"
+        return found and f"{found} {self.identity(name.partition(':')[0])} {name}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
         """Return how a tool has changed since a `count`, at most since it was first seen; None if it has not."""

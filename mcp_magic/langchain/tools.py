@@ -14,6 +14,7 @@ from langchain_core.tools import StructuredTool
 
 from mcp_magic._host import Host
 from mcp_magic.calls.call import Call
+from mcp_magic.calls.caller import Caller
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
 from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError
@@ -28,6 +29,7 @@ from mcp_magic.schema.repair import repair
 from mcp_magic.schema.resolve import REFERENCES, Resolver, merge
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
+from mcp_magic.telemetry.spans import MeasuredCall
 
 if TYPE_CHECKING:
     import asyncio
@@ -343,7 +345,7 @@ class _Source:
     async def _connect(self) -> Connection:
         host = self._host
         services = Services(
-            caller=host.caller,
+            caller=Caller(host.consent, observers=lambda call, others: (MeasuredCall(),)),
             taps=host.services.taps,
             elicitation=host.elicitation,
             sampling=host.sampling,

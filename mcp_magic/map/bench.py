@@ -150,7 +150,7 @@ async def _measure(caller: Caller, call: Call, level: Level, seconds: float) -> 
     async def calls() -> None:
         while time.perf_counter() < started + seconds:
             try:
-                result = await caller.send(call)
+                result = await caller.send(await caller.authorize(call))
             except (DeniedError, SessionClosedError):
                 raise
             except MCPMagicError as error:

@@ -578,7 +578,7 @@ class Connection:
             Sending(
                 call.limits,
                 call.answerers,
-                progress_of(observers),
+                progress_of(call, observers),
                 is_call=True,
                 is_harmless=call.limits.may_repeat and self.spec.trust and is_repeatable(self.spec, definition),
                 is_shown=call.is_shown,

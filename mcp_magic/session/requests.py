@@ -245,7 +245,7 @@ class RequestSender:
         own = how.answerers
         if not how.visits:
             return own
-        return self._usual if own is NOBODY else Answerers(own.elicitor, own.sampler, self._usual.visit)
+        return self._usual if own is NOBODY else Answerers(own.elicitor, own.sampler, own.visit or self._usual.visit)
 
     def _what_for(self) -> str:
         """Return what requests wait for besides the answer, or ""."""

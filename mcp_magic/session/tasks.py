@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
+from mcp_magic.calls.call import leave_task, tell
 from mcp_magic.calls.task import FINAL, LONGEST_SECONDS, MAX_QUESTIONS, TaskState
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
@@ -93,7 +94,7 @@ class Tasks:
 
         def changed(state: TaskState) -> None:
             for observer in observers:
-                observer.task_changed(call, state)
+                tell(observer.task_changed, call, state)
 
         task = _Following(self, tool, state, changed)
         request = InFlightRequest(
@@ -110,7 +111,7 @@ class Tasks:
             try:
                 ended = await request.wait(task.run(), self._calls)
             except (asyncio.CancelledError, RequestTimeoutError, InvalidResponseError, CallCancelledError) as error:
-                is_left = any(observer.leaves_task for observer in observers)
+                is_left = leave_task(observers)
                 if not (is_left and isinstance(error, asyncio.CancelledError)):
                     await self._cancel(tool, state.id)
                 raise

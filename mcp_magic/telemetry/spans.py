@@ -182,6 +182,7 @@ class MeasuredCall(CallObserver):
 
     def sent(self, call: Call) -> None:
         """Begin the span."""
+        self._started = time.perf_counter()
         if recording():
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
@@ -193,7 +194,6 @@ class MeasuredCall(CallObserver):
                 attributes["mcp.protocol.version"] = version
             context = span(f"execute_tool {call.tool}", attributes)
             self._span = context, context.__enter__()
-        self._started = time.perf_counter()
 
     def ended(self, call: Call, outcome: ToolResult | BaseException) -> None:
         """Count the call, and end the span; an error that the tool reports is a failure."""

@@ -34,16 +34,16 @@ def test_call_cannot_be_changed_and_names_its_tool(show):
     assert (call.request.name, call.request.asker, call.request.run) == ("show:one_text", "agent", "r1")
 
 
-async def test_observers_hear_of_a_call_and_of_its_end_in_reverse(show):
+async def test_observers_hear_of_a_call_and_of_its_end(show):
     heard = []
     observers = Seeing("a", heard), Seeing("b", heard)
     await show.caller.call(Call(show, "one_text", {"text": "hi"}), *observers)
     sent = "sent one_text{'text': 'hi'}"
-    assert heard == [f"a {sent}", f"b {sent}", "b ended hi", "a ended hi"]
+    assert heard == [f"a {sent}", f"b {sent}", "a ended hi", "b ended hi"]
     del heard[:]
     with pytest.raises(errors.ProtocolError):
         await show.caller.call(Call(show, "fail_protocol", {}), *observers)
-    assert heard[2:] == ["b ended ProtocolError", "a ended ProtocolError"]
+    assert heard[2:] == ["a ended ProtocolError", "b ended ProtocolError"]
 
 
 async def test_observers_hear_nothing_of_a_call_that_is_not_sent(show):
@@ -64,6 +64,17 @@ async def test_an_observer_that_fails_is_logged_and_fails_no_call(show, caplog, 
     result = await show.caller.call(Call(show, "one_text", {"text": "hi"}), Seeing("a", heard), Failing())
     assert (result.text, heard[1:]) == ("hi", ["a ended hi"])
     assert "of show:one_text failed" in caplog.text
+
+
+async def test_interrupt_in_an_observer_is_told_to_all(show):
+    class Interrupted(CallObserver):
+        def sent(self, call):
+            raise KeyboardInterrupt
+
+    heard, calls = [], show.calls
+    with pytest.raises(KeyboardInterrupt):
+        await show.caller.call(Call(show, "one_text", {"text": "hi"}), Seeing("a", heard), Interrupted())
+    assert (heard[1:], show.calls) == (["a ended KeyboardInterrupt"], calls)
 
 
 async def test_progress_goes_to_the_observer_that_shows_it(show):

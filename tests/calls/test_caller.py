@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 
 import mcp_magic
 from mcp_magic import Host, errors
-from mcp_magic.calls.call import Call
+from mcp_magic.calls.call import Call, CallObserver
 from mcp_magic.calls.caller import Caller
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.consent.rules import Rule
@@ -71,11 +71,63 @@ async def test_denied_call_is_not_sent(host, math):
     calls = math.calls
     with pytest.raises(errors.DeniedError, match="not now"):
         await math.caller.call(Call(math, "add", {"a": 1}, asker="agent"))
-    decided = Call(math, "add", {"a": 1}, decision=Decision.deny("never"))
+    denied = Call(math, "add", {"a": 1}, decision=Decision.deny("never"))
     for caller in (math.caller, Caller()):
-        with pytest.raises(errors.DeniedError, match="never"):
-            await caller.call(decided)
+        for send in (caller.call, caller.send):
+            with pytest.raises(errors.DeniedError, match="never"):
+                await send(denied)
     assert math.calls == calls
+
+
+async def test_sent_call_has_the_arguments_of_its_decision(math):
+    prepared = await math.caller.prepare(Call(math, "add", {"a": 1}))
+    decided = replace(prepared, decision=Decision.approve({"a": 5, "b": 5}))
+    assert (await math.caller.send(decided)).data == 10
+
+
+async def test_arguments_that_change_after_the_approval_are_not_sent(host):
+    server = MCPServer("sums")
+
+    @server.tool()
+    def total(numbers: list[int]) -> int:
+        """Add."""
+        return sum(numbers)
+
+    sums = await host.connect(server, name="sums")
+    approving(host, Decision.approve())
+    numbers = [1]
+    call = await sums.caller.authorize(
+        await sums.caller.prepare(Call(sums, "total", {"numbers": numbers}, asker="agent"))
+    )
+    numbers.append(666)
+    assert (await sums.caller.send(call)).data == 1
+
+
+async def test_approval_is_for_one_tool(host):
+    server = MCPServer("files")
+
+    def once(path: str) -> str:
+        """Remove."""
+        return path
+
+    server.add_tool(once, name="trash")
+    server.add_tool(once, name="erase")
+    files = await host.connect(server, name="files")
+    approving(host, Decision.approve())
+    approved = await files.caller.authorize(
+        await files.caller.prepare(Call(files, "trash", {"path": "a"}, asker="agent"))
+    )
+    with pytest.raises(errors.DeniedError, match="has changed since it was approved"):
+        await files.caller.send(replace(approved, tool="erase"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [(None, {}), ("add", "abc"), ("add", None)], ids=["tool", "text", "none"]
+)
+async def test_call_of_what_is_no_call_is_refused(math, tool, arguments):
+    for validate in (True, False):
+        with pytest.raises(errors.ArgumentsError, match="expected a tool's name and a dict of arguments"):
+            await math.caller.call(Call(math, tool, arguments), validate=validate)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +180,20 @@ async def test_plan_is_one_question_and_a_set_one_decision(host, math):
     assert (len(asked), asked[0].calls) == (1, 3)
 
 
-async def test_caller_works_from_another_loop(math):
-    def elsewhere():
-        return asyncio.run(math.caller.call(Call(math, "add", {"a": 1})))
+@pytest.mark.parametrize("made", ["here", "there"])
+async def test_caller_works_from_another_loop(math, made):
+    loops = []
 
-    assert (await asyncio.to_thread(elsewhere)).data == 3
+    class Seeing(CallObserver):
+        def sent(self, call):
+            loops.append(asyncio.get_running_loop())
+
+    def call():
+        return math.caller.call(Call(math, "add", {"a": 1}), Seeing())
+
+    work = call() if made == "here" else None
+    assert (await asyncio.to_thread(lambda: asyncio.run(work or call()))).data == 3
+    assert loops == [asyncio.get_running_loop()]
 
 
 async def test_connection_without_a_host_needs_no_approval():

@@ -87,8 +87,6 @@ def test_every_module_has_its_test_file():
     assert not missing, f"{missing}, or name in TESTED_ELSEWHERE the file that tests it"
     ours = TESTED_ELSEWHERE.keys() - without
     assert not ours, f"{ours} have a test file of their own: take them out of TESTED_ELSEWHERE"
-        "these have a test file of their own: take them out of TESTED_ELSEWHERE"
-    )
     assert [file for file in TESTED_ELSEWHERE.values() if not (TESTS.parent / file).exists()] == []
 
 
