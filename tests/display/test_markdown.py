@@ -62,6 +62,6 @@ def test_a_formula_has_no_command_that_styles_links_or_defines(command):
     assert r"\frac{1}{2}" in made
 
 
-@pytest.mark.parametrize("text", LONG)
+@pytest.mark.parametrize("text", LONG, ids=[ascii(text[:20]) for text in LONG])
 def test_a_million_characters_are_made_harmless_in_linear_time(text):
     assert_linear(harmless, sixteenth(text), text)

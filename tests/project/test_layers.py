@@ -103,7 +103,7 @@ def ours(name: str, path: Path) -> set[str]:
     return {found for found in imported(name, path) if found in known} - {name}
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
+@pytest.mark.parametrize("name", sorted(modules()), ids=str)
 def test_module_imports_only_own_or_earlier_layers(name):
     assert layer(name) in LAYERS, f"{name} is in no layer; a new layer gets its place in LAYERS"
     rank = LAYERS.index(layer(name))
@@ -123,7 +123,7 @@ def test_no_import_runs_in_a_circle():
         pytest.fail(f"import cycle: {error.args[1]}")
 
 
-@pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("ipython", "__init__")))
+@pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("ipython", "__init__")), ids=str)
 def test_only_the_ipython_room_touches_the_shell(name):
     found = imported(name, modules()[name])
     assert not [f for f in found if f.split(".")[0] == "IPython"]
@@ -174,7 +174,7 @@ def test_the_rooms_whose_work_interrupt_may_end_exist():
     assert set(named) <= modules().keys()
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
+@pytest.mark.parametrize("name", sorted(modules()), ids=str)
 def test_no_import_changes_what_another_module_has(name):
     tree = ast.parse(modules()[name].read_text())
     theirs = {

@@ -133,7 +133,7 @@ class Rendered(HTMLParser):
             self.texts[self.within][-1] += data
 
 
-@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+@pytest.mark.parametrize("text", NASTY, ids=[ascii(text)[:60] for text in NASTY])
 async def test_a_page_is_only_what_it_says_whatever_the_server_says(host, text):
     made = await page(await host.connect(saying(text), name="evil"))
     for name, render in RENDERERS.items():
