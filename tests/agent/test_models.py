@@ -178,7 +178,9 @@ def _openai(url: str, client: httpx.AsyncClient, key: str) -> Any:
     return chat(fake, client, api_key=key)
 
 
-@pytest.mark.parametrize("quoted", [KEY, f"{KEY[:8]}{'*' * 30}{KEY[-4:]}", f"Bearer {KEY}"], ids=["", "cut", "Bearer"])
+@pytest.mark.parametrize(
+    "quoted", [KEY, f"{KEY[:8]}{'*' * 30}{KEY[-4:]}", f"Bearer {KEY}"], ids=["whole", "cut", "Bearer"]
+)
 async def test_a_key_that_openai_quotes_is_not_repeated(quoted):
     error = {"message": f"Incorrect API key provided: {quoted}", "type": "invalid_request_error", "code": None}
     said = await error_of(KEY, 401, {"error": error})
