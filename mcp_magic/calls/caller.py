@@ -101,9 +101,10 @@ class Caller:
 
     async def _prepare(self, call: Call, *, validate: bool) -> Call:
         connection = call.connection
-        what: tuple[Any, Any] = call.tool, call.arguments
-        if not isinstance(what[0], str) or not isinstance(what[1], Mapping):
-            raise ArgumentsError(one_line(f"expected a tool's name and a dict of arguments, got {what!r}", 300))
+        tool, arguments = cast("tuple[Any, Any]", (call.tool, call.arguments))
+        if not isinstance(arguments, Mapping) or not (validate or isinstance(tool, str)):
+            problem = f"expected a tool's name and a dict of arguments, got {tool!r} and {arguments!r}"
+            raise ArgumentsError(one_line(problem, 300))
         try:
             definition = await connection.define(call.tool, call.limits.timeout, must_be_there=validate)
         except SessionClosedError as error:
