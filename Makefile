@@ -65,16 +65,17 @@ test:
 	@sh tests/system.sh || true
 	@status=0; $(MAKE) --no-print-directory tested || status=$$?; $(BIN)/python -m tests.skipped; exit $$status
 
-# The notebooks run live and from cassettes beside the tests; tests that are marked `timed` come last.
+# The notebooks run live first, with nothing beside them: after a second of waiting an output has progress in it. They run
+# from cassettes beside the tests; tests that are marked `timed` come last.
 tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
 	$(BIN)/python -m tests.environments
 	@mkdir -p .cache
-	$(BIN)/python -m tests.replayed notebooks/*.ipynb >.cache/replayed.log 2>&1 & replayed=$$!; \
-	  $(BIN)/python -m pytest --quiet -p tests.conftest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS) \
-	  >.cache/notebooks.log 2>&1 & notebooks=$$!; status=0; \
+	@status=0; $(BIN)/python -m pytest --quiet -p tests.conftest -p no:langsmith_plugin --nbval \
+	  --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS) --numprocesses 3 --dist loadfile || status=$$?; \
+	  $(BIN)/python -m tests.replayed notebooks/*.ipynb >.cache/replayed.log 2>&1 & replayed=$$!; \
 	  $(BIN)/python -m pytest --quiet $(TESTS) || status=$$?; \
-	  wait $$notebooks || status=$$?; cat .cache/notebooks.log; wait $$replayed || status=$$?; cat .cache/replayed.log; exit $$status
+	  wait $$replayed || status=$$?; cat .cache/replayed.log; exit $$status
 
 # What is marked `lowest`, in an environment of its own; old versions warn of this and that.
 lowest: setup

@@ -154,7 +154,9 @@ def test_a_call_outlives_a_cell_that_computes(request, kernel, sent):
     if sent:
         request.getfixturevalue("brief")
     until_then = "end = time.monotonic() + loops.BLOCKED_SECONDS + 1\nwhile time.monotonic() < end:"
-    computes = f"{until_then}\n    print('.', end='', flush=True)"
+    # no flood of output: ZeroMQ would drop the message that the cell has ended
+    computes = f"{until_then}\n    print('.', end='', flush=True)\n    beat = time.monotonic() + 0.02"
+    computes += "\n    while time.monotonic() < beat: pass"
     waits = "while not called: await asyncio.sleep(0)\n" if sent else ""
     kernel.ok(
         f"door, tool = magic, {'hold' if sent else 'ping'!r}\nthread = threading.Thread(target=visit, args=(1,))\n"
