@@ -12,7 +12,6 @@ import pytest
 
 from tests.support import SUPPORT
 from tests.support.hostile_view_server import NAVIGATIONS, SECRET
-from tests.support.lab import POLLING
 from tests.support.listening import listening, listening_for_datagrams
 from tests.support.pages import WAIT_MS, expect, finished, press, run, start
 
@@ -138,7 +137,7 @@ def view(shown: Locator) -> Frame:
     outer = shown.locator(".mcp-app-frame > iframe").element_handle()
     relay = outer.content_frame() if outer else None
     assert relay is not None
-    relay.child_frames[0].wait_for_function("secret === 'TOPSECRET'", timeout=WAIT_MS, polling=POLLING)
+    relay.child_frames[0].wait_for_function("secret === 'TOPSECRET'", timeout=WAIT_MS)
     return relay.child_frames[0]
 
 
@@ -160,7 +159,7 @@ def arrived(lab: Lab, heard: Listener) -> list[str]:
     end = "GET /end HTTP/1.1"
     until = time.monotonic() + WAIT_MS / 1000
     while end not in heard.came and time.monotonic() < until:
-        time.sleep(0.03)
+        time.sleep(0.01)
     came = [line for line in heard.came if line != end]
     assert end in heard.came, "the page itself can reach the listener"
     heard.came.clear()

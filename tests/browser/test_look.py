@@ -230,7 +230,7 @@ def test_model_text_requests_no_host_and_runs_nothing(hostile, jupyterlab, live_
     (jupyterlab.folder / "evil-saved.ipynb").write_text(
         json.dumps(v4.new_notebook(cells=[v4.new_code_cell("%%mcp_agent", outputs=kept)]))
     )
-    page = jupyterlab.new_page(live_browser)
+    page = live_browser.new_page()
     later: list[str] = []
     page.on("request", lambda request: later.append(request.url))
     page.goto(f"{jupyterlab.url}/doc/tree/evil-saved.ipynb?reset")

@@ -212,7 +212,7 @@ def assert_legible(page: Page) -> None:
 
 
 def test_forms_approvals_and_explorers_read_without_kernel(file, jupyterlab, live_browser):
-    page = jupyterlab.new_page(live_browser)
+    page = live_browser.new_page(viewport={"width": 1200, "height": 900})
     page.set_default_timeout(WAIT_MS)
     page.goto(f"{jupyterlab.url}/doc/tree/{file.name}?reset")
     page.locator(".jp-Dialog button", has_text="No Kernel").click()

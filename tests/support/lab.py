@@ -24,7 +24,7 @@ from tests.support.processes import start_http
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext, FloatRect, Locator, Page
+    from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 __all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "firefox", "missing", "picture"]
 
@@ -34,7 +34,6 @@ SHOTS = Path(__file__).parents[1] / "browser" / "shots"
 PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
 
 FLAGS = (
-    "--process-per-site",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -63,27 +62,6 @@ SETTINGS: dict[str, dict[str, object]] = {
     "notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
 }
-
-UNUSED = (
-    *("celltags", "csvviewer", "debugger", "documentsearch", "extensionmanager", "help", "inspector", "lsp"),
-    *("pluginmanager", "running", "settingeditor", "terminal", "toc", "tooltip", "workspaces"),
-)
-"""Parts of JupyterLab that no test uses, and that take time to load."""
-
-PAGE = {
-    "buildCheck": False,  # whether an extension is to be built, for which the server asks Node and walks its folders
-    "buildAvailable": False,
-    "disabledExtensions": {
-        "@jupyterlab/apputils-extension:splash": True,  # it turns until a kernel is there, at each frame
-        "@jupyter-notebook/lab-extension": True,
-        "@voila-dashboards/jupyterlab-preview": True,
-        **{f"@jupyterlab/{name}-extension": True for name in UNUSED},
-    },
-}
-"""What a page is told."""
-
-POLLING = 100
-"""Milliseconds between two looks at a page; without, it is drawn again and again while one waits."""
 
 TALLEST = 16_000
 """Pixels; Chromium cannot draw a picture higher than 16384."""
@@ -193,16 +171,12 @@ class JupyterLab:
         self.url = ""
         self._stack = ExitStack()
         self._idle: dict[tuple[Browser, int, float], Page] = {}
-        self._contexts: dict[tuple[Browser, float], BrowserContext] = {}
 
     def __enter__(self) -> JupyterLab:
         for name, values in SETTINGS.items():
             file = self.home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(values))
-        page = self.home / "config" / "labconfig" / "page_config.json"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(json.dumps(PAGE))
         running = self._stack.enter_context(
             start_http(self._command(), self._environment(), rf"(?P<url>{_HERE}:\d+){self.front}", START_SECONDS)
         )
@@ -228,19 +202,8 @@ class JupyterLab:
 
     def _environment(self) -> dict[str, str]:
         # The width that IPython's text is made for; PATH as it is in an activated environment.
-        own = environment(
-            self.home, COLUMNS="100", JUPYTER_PLATFORM_DIRS="1", JUPYTER_CONFIG_PATH=str(self.home / "config")
-        )
+        own = environment(self.home, COLUMNS="100", JUPYTER_PLATFORM_DIRS="1")
         return {**own, "PATH": f"{Path(self.python).parent}:{own['PATH']}"}
-
-    def new_page(self, browser: Browser, scale: float = 1) -> Page:
-        """Return a page that shares what others have loaded: each context compiles JupyterLab's scripts anew."""
-        if (browser, scale) not in self._contexts:
-            size: Any = {"width": 1200, "height": 900}
-            self._contexts[browser, scale] = browser.new_context(viewport=size, device_scale_factor=scale)
-        page = self._contexts[browser, scale].new_page()
-        page.set_default_timeout(START_SECONDS * 1000)
-        return page
 
     @contextmanager
     def open(self, browser: Browser, notebook: str, *, width: int = 1200, scale: float = 1) -> Iterator[Lab]:
@@ -261,8 +224,8 @@ class JupyterLab:
             lab = Lab(page)
             lab.command("docmanager:open", path=notebook)
         else:
-            page = self.new_page(browser, scale)
-            page.set_viewport_size(size)
+            page = browser.new_page(viewport=size, device_scale_factor=scale)
+            page.set_default_timeout(START_SECONDS * 1000)
             lab = Lab(page)
             page.goto(f"{self.url}{self.documents}{notebook}?reset")
         try:
@@ -328,7 +291,7 @@ class Lab:
     def wait_ready(self) -> None:
         """Wait until the notebook is shown and its kernel is idle."""
         status = f"window.jupyterapp && {_NOTEBOOK}?.sessionContext?.session?.kernel?.status === 'idle'"
-        self.page.wait_for_function(status, timeout=START_SECONDS * 1000, polling=POLLING)
+        self.page.wait_for_function(status, timeout=START_SECONDS * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
 
     def _evaluate(self, promise: str, what: str) -> None:
@@ -364,7 +327,7 @@ class Lab:
 
     def _images_loaded(self) -> None:
         script = "[...document.querySelectorAll('.jp-OutputArea img')].every(image => image.complete)"
-        self.page.wait_for_function(script, polling=POLLING)
+        self.page.wait_for_function(script)
 
     def theme(self, name: str) -> None:
         """Change to the "light" or the "dark" theme."""
@@ -405,7 +368,7 @@ class Lab:
         width = (self.page.viewport_size or {"width": 1200})["width"]
         wanted = int(height) + 200
         self.page.set_viewport_size({"width": width, "height": wanted})
-        self.page.wait_for_function(f"{_SCROLLER}.clientHeight > {wanted - 150}", polling=POLLING)
+        self.page.wait_for_function(f"{_SCROLLER}.clientHeight > {wanted - 150}")
         self.page.evaluate(f"() => {{ {_NOTEBOOK}.content.activeCellIndex = 0; }}")
         first.evaluate("(cell) => cell.scrollIntoView({block: 'start', behavior: 'instant'})")
 
