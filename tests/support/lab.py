@@ -63,6 +63,9 @@ SETTINGS: dict[str, dict[str, object]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
 }
 
+POLLING = 100
+"""Milliseconds between two looks at a page; without, it is drawn again and again while one waits."""
+
 TALLEST = 16_000
 """Pixels; Chromium cannot draw a picture higher than 16384."""
 
@@ -291,7 +294,7 @@ class Lab:
     def wait_ready(self) -> None:
         """Wait until the notebook is shown and its kernel is idle."""
         status = f"window.jupyterapp && {_NOTEBOOK}?.sessionContext?.session?.kernel?.status === 'idle'"
-        self.page.wait_for_function(status, timeout=START_SECONDS * 1000)
+        self.page.wait_for_function(status, timeout=START_SECONDS * 1000, polling=POLLING)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
 
     def _evaluate(self, promise: str, what: str) -> None:
@@ -327,7 +330,7 @@ class Lab:
 
     def _images_loaded(self) -> None:
         script = "[...document.querySelectorAll('.jp-OutputArea img')].every(image => image.complete)"
-        self.page.wait_for_function(script)
+        self.page.wait_for_function(script, polling=POLLING)
 
     def theme(self, name: str) -> None:
         """Change to the "light" or the "dark" theme."""
@@ -368,7 +371,7 @@ class Lab:
         width = (self.page.viewport_size or {"width": 1200})["width"]
         wanted = int(height) + 200
         self.page.set_viewport_size({"width": width, "height": wanted})
-        self.page.wait_for_function(f"{_SCROLLER}.clientHeight > {wanted - 150}")
+        self.page.wait_for_function(f"{_SCROLLER}.clientHeight > {wanted - 150}", polling=POLLING)
         self.page.evaluate(f"() => {{ {_NOTEBOOK}.content.activeCellIndex = 0; }}")
         first.evaluate("(cell) => cell.scrollIntoView({block: 'start', behavior: 'instant'})")
 
