@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -204,8 +205,11 @@ class Copy:
     def _passes(self, test: str) -> bool:
         """Whether a test passes without a mutant."""
         if test not in self._passing | self._failing:
-            code, _ = self._run([test])
-            (self._passing if code == 0 else self._failing).add(test)
+            self._failing.add(test)
+            with suppress(subprocess.TimeoutExpired):
+                if self._run([test])[0] == 0:
+                    self._failing.discard(test)
+                    self._passing.add(test)
         return test in self._passing
 
     def _run(self, tests: list[str]) -> tuple[int, str]:
