@@ -32,6 +32,16 @@ def ask(address: str) -> "_socket.socket":
     return connection
 
 
+def read_number(connection: "_socket.socket") -> "int | None":
+    """Read a number on a line; None at the end. A script that ends at once sends two together."""
+    text = b""
+    while not text.endswith(b"\n"):
+        if not (byte := connection.recv(1)):
+            return None
+        text += byte
+    return int(text)
+
+
 def main(address: str) -> None:
     try:
         connection = ask(address)
@@ -40,10 +50,12 @@ def main(address: str) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    pid = int(connection.recv(16))
+    pid = read_number(connection) or 0
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda number, frame: os.kill(pid, number))
-    code = int(connection.recv(16) or -signal.SIGKILL)
+    code = read_number(connection)
+    if code is None:  # whatever ended the zygote has ended the script
+        code = -signal.SIGKILL
     if code < 0:
         signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
         os.kill(os.getpid(), -code)

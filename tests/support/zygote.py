@@ -123,13 +123,13 @@ def serve(connection: socket.socket, asked: dict[str, Any], streams: list[int]) 
     for descriptor in streams:
         os.close(descriptor)
     with connection:
-        connection.sendall(str(pid).encode())
+        connection.sendall(f"{pid}\n".encode())
         ended = os.pidfd_open(pid)
         if ended not in select.select([ended, connection], [], [])[0]:
             os.kill(pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with suppress(OSError):
-            connection.sendall(str(code).encode())
+            connection.sendall(f"{code}\n".encode())
     os._exit(0)
 
 
