@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Method = TypeVar("Method", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
 _OUTDATED = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
+_DENIED_SINCE = Decision.deny("a rule denies it that came after the approval", by="check")
 _UNASKED = Decision.deny("nobody was asked about it", by="check")
 
 
@@ -222,7 +223,10 @@ class Caller:
         if decision is not None:
             if consent is not None and decision.definition not in ("", consent.definitions.seal(call.name)):
                 raise consent.refusal(call.request, _OUTDATED)
-            return self._decided(call)
+            call = self._decided(call)
+            if consent is not None and consent.rules and consent.denies(call.request):
+                raise consent.refusal(call.request, _DENIED_SINCE)
+            return call
         if consent is not None and (call.asker != PERSON or consent.rules):
             raise consent.refusal(call.request, _UNASKED)
         return call

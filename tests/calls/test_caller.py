@@ -142,6 +142,14 @@ async def test_call_that_nobody_decided_about_is_not_sent(host, math, asker, rul
         await math.caller.send(prepared)
 
 
+async def test_approval_ends_when_a_rule_denies_the_call(host, math):
+    approving(host, Decision.approve())
+    call = await math.caller.authorize(await math.caller.prepare(Call(math, "add", {"a": 1}, asker="agent")))
+    host.consent.rules.append(Rule("deny", "math:*"))
+    with pytest.raises(errors.DeniedError, match="a rule denies it that came after the approval"):
+        await math.caller.send(call)
+
+
 async def test_approval_ends_when_the_tool_changes(host, math):
     approving(host, Decision.approve())
     call = await math.caller.authorize(await math.caller.prepare(Call(math, "add", {"a": 1}, asker="agent")))
