@@ -18,7 +18,7 @@ from mcp_magic.apps.calls import CallView
 from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
-from mcp_magic.calls.call import Call, leave_task
+from mcp_magic.calls.call import Call, task_is_left
 from mcp_magic.calls.caller import Caller, Outputs
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import check_name, unique_name
@@ -580,7 +580,7 @@ class Host:
         observers: list[CallObserver] = [MeasuredCall(self.metrics)]
         if call.definition is not None and call.definition.meta:
             observers += [] if any(isinstance(other, CallView) for other in others) else [CallView()]
-        if not leave_task(others):
+        if not task_is_left(others):
             observers.append(KeptTask(lambda: self.jobs))
         return observers
 

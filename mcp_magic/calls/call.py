@@ -138,7 +138,7 @@ def tell(hear: Callable[..., None], call: Call, *about: Any) -> None:
         logger.exception("%s of %s failed", hear.__qualname__, one_line(call.name, 200))
 
 
-def leave_task(observers: Sequence[CallObserver]) -> bool:
+def task_is_left(observers: Sequence[CallObserver]) -> bool:
     """Whether an observer leaves the task of a call at its server."""
     for observer in observers:
         with suppress(Exception):  # it is cancelled then

@@ -173,17 +173,9 @@ class Caller:
             return [await consent.review(requests[0], policy=policy, approver=approver)]
         return await together(consent.review(request, policy=policy, approver=approver) for request in requests)
 
-    async def decide_set(
-        self,
-        requests: Sequence[Request],
-        *,
-        policy: str | None = None,
-        approver: Approver | None = None,
-        summary: Request | None = None,
-    ) -> Decision:
-        """Decide once about calls of one tool that are made together; see `Consent.review_set`."""
-        consent = self.consent or Consent()
-        return await consent.review_set(requests, policy=policy, approver=approver, summary=summary)
+    async def decide_set(self, requests: Sequence[Request], **how: Any) -> Decision:
+        """Decide once about calls of one tool that are made together; `how` is as for `Consent.review_set`."""
+        return await (self.consent or Consent()).review_set(requests, **how)
 
     @_on_loop_of_call
     async def send(self, call: Call, *observers: CallObserver) -> ToolResult:
@@ -194,7 +186,7 @@ class Caller:
 
         Raises:
             CallCancelledError: The server has cancelled the task.
-            DeniedError: Nobody has approved the call, or the tool has changed since; nothing was sent.
+            DeniedError: Nobody has approved the call, or the tool or the rules have changed since; nothing was sent.
             InvalidResponseError: The answer does not fit the tool's output schema, and `outputs.strict` is set; its
                 `.result` is the result.
             ProtocolError: The server refused the call.
@@ -218,7 +210,7 @@ class Caller:
         return self._checked(await _observed(call, observers, call.connection.resume_call(call, task, observers)))
 
     def _sealed(self, call: Call) -> Call:
-        """Return a call as it was approved; raise DeniedError if it was not, or if the tool has changed since."""
+        """Return a call as it was approved; raise DeniedError if it was not, or if that no longer holds."""
         consent, decision = self.consent, call.decision
         if decision is not None:
             if consent is not None and decision.definition not in ("", consent.definitions.seal(call.name)):

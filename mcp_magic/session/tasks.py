@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
-from mcp_magic.calls.call import leave_task, tell
+from mcp_magic.calls.call import task_is_left, tell
 from mcp_magic.calls.task import FINAL, LONGEST_SECONDS, MAX_QUESTIONS, TaskState
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
@@ -111,7 +111,7 @@ class Tasks:
             try:
                 ended = await request.wait(task.run(), self._calls)
             except (asyncio.CancelledError, RequestTimeoutError, InvalidResponseError, CallCancelledError) as error:
-                is_left = leave_task(observers)
+                is_left = task_is_left(observers)
                 if not (is_left and isinstance(error, asyncio.CancelledError)):
                     await self._cancel(tool, state.id)
                 raise

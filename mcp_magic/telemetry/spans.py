@@ -90,7 +90,7 @@ def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> I
 def recording() -> bool:
     """Whether a provider is set up; without one no spans are made."""
     api, named = _api()
-    # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 4 % of a call.
+    # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
     if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
         return False
     return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
