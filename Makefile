@@ -17,7 +17,7 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested environments lowest fuzz mutants notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook clean
+.PHONY: help setup system demo lab test tested environments lowest fuzz mutants notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook dist clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -30,6 +30,7 @@ help:
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make images   the pictures of the documentation, from a real JupyterLab"
 	@echo "make handbook   the PDF of the tutorial documents"
+	@echo "make dist   the wheel and the sdist in dist/, checked as PyPI checks them"
 	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
 	@echo "make views   the example servers of MCP Apps from npm, in a real JupyterLab"
 	@echo "make lite   the magics in JupyterLite's kernel, under Pyodide in Node"
@@ -159,6 +160,14 @@ images: setup
 
 handbook: setup
 	$(BIN)/python notebooks/servers/handbook.py
+
+# Each dependency, of the extras too, has to have a wheel for each Python of the classifiers: nobody needs a compiler.
+dist: setup
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	for version in $$(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml); do \
+		$(BIN)/python -m uv pip compile --quiet --only-binary :all: --python-version $$version --all-extras pyproject.toml >/dev/null || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) .cache dist build

@@ -26,9 +26,9 @@ EXTRAS = ("apps", "dask", "keyring", "models", "postgres", "otel", "plot", "ws")
 
 
 def built(target: str, folder: Path) -> Path:
-    """Build a wheel or an sdist into a folder."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    """Build a wheel or an sdist into a folder, as `make dist` does, but with the hatchling that is installed."""
+    command = [sys.executable, "-m", "build", "--no-isolation", f"--{target}", "--outdir", folder, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
     (path,) = folder.iterdir()
     return path
 
@@ -53,6 +53,11 @@ def test_wheel_has_only_the_package_and_type_marker(wheel):
     assert "mcp_magic/py.typed" in names
     assert "mcp_magic/ipython/commands/call.py" in names
     assert {name.split("/")[0] for name in names} == {"mcp_magic", f"mcp_magic-{mcp_magic.__version__}.dist-info"}
+
+
+def test_pypi_can_show_the_description_of_the_wheel(wheel):
+    check = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel], capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout + check.stderr
 
 
 @pytest.fixture(scope="module")
