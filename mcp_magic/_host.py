@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.apps.calls import CallView
 from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
@@ -83,7 +83,7 @@ def no_server(name: str, connected: Iterable[str]) -> str:
     names = list(connected)
     if not names:
         return f"no server is connected, so there is no {name!r}; `%mcp connect TARGET` opens one"
-    return f"no server {name!r}.{did_you_mean(name, names)} Connected: {listed(names)}"
+    return f"no server {name!r}.{did_you_mean(name, names)} Connected: {join_names(names)}"
 
 
 def pick(
@@ -102,20 +102,22 @@ def pick(
     if len(found) == 1:
         return found[0]
     if found:
-        choices = listed(f"{server}:{name}" for server, _ in found)
+        choices = join_names(f"{server}:{name}" for server, _ in found)
         raise AmbiguousNameError(f"{len(found)} servers have {name!r}; say which: {choices}")
     prefix, colon, rest = name.partition(":")
     what = kind.rstrip("s")
     everything = [f"{server}:{item.name}" for server, items in offered.items() for item in items]
     if colon and not any(prefix == item.partition(":")[0] for item in (i.name for v in offered.values() for i in v)):
         near = did_you_mean(prefix, servers)
-        raise UnknownServerError(f"no server {prefix!r} for the {what} {rest!r}.{near} Connected: {listed(servers)}")
+        raise UnknownServerError(
+            f"no server {prefix!r} for the {what} {rest!r}.{near} Connected: {join_names(servers)}"
+        )
     bare = {item.name: f"{server}:{item.name}" for server, items in offered.items() for item in items}
     near = did_you_mean(name, [*bare, *everything])
     error = UnknownToolError if kind == "tools" else UnknownPromptError
     if name in servers:
         raise error(
-            f"{name!r} is a server; its {kind} are {name}:NAME: {listed(i.name for i in offered.get(name, ()))}"
+            f"{name!r} is a server; its {kind} are {name}:NAME: {join_names(i.name for i in offered.get(name, ()))}"
         )
     if elsewhere:
         raise error(f"no open session has a {what} {name!r}.{elsewhere}")
@@ -165,7 +167,7 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
-            names = listed(c.name for c in candidates)
+            names = join_names(c.name for c in candidates)
             unlisted = f"no server lists {uri!r}.{near} " if candidates is able else ""
             what = "It" if unlisted else repr(uri)
             raise AmbiguousNameError(f"{unlisted}{what} could be on {names}; say which with --server NAME")
@@ -378,7 +380,7 @@ class Host:
         return list(self._connections)
 
     def __repr__(self) -> str:
-        return f"<Host: {listed(f'{c.name} ({c.state})' for c in self._connections.values())}>"
+        return f"<Host: {join_names(f'{c.name} ({c.state})' for c in self._connections.values())}>"
 
     @property
     def connections(self) -> Mapping[str, Connection]:

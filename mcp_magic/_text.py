@@ -39,8 +39,8 @@ def clean(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():  # most texts, in a third of the time of a search
         return text
-    spelled = functools.cache(lambda run: run.encode("unicode_escape").decode("ascii"))  # a text may repeat one often
-    return HIDDEN.sub(lambda found: spelled(found[0]), _COLOUR.sub("", text))
+    escape = functools.cache(lambda run: run.encode("unicode_escape").decode("ascii"))  # a text may repeat one often
+    return HIDDEN.sub(lambda match: escape(match[0]), _COLOUR.sub("", text))
 
 
 def json_text(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
@@ -50,7 +50,7 @@ def json_text(value: Any, *, indent: int | None = None, sort_keys: bool = False)
     '{"name": "user\\u202egnp.exe"}'
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=sort_keys)
-    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def clause(text: str) -> str:
@@ -71,17 +71,17 @@ def sentence(*clauses: str) -> str:
     >>> sentence("HTTP 400", "is this its MCP endpoint?"), sentence("it says", "wait ...")
     ('HTTP 400: is this its MCP endpoint?', 'it says: wait ...')
     """
-    joined = ": ".join(said for each in clauses if (said := clause(each)))
+    joined = ": ".join(text for text in map(clause, clauses) if text)
     return joined if joined.endswith((".", "?", "!", "…")) else f"{joined}."
 
 
-def counted(count: int, plural: str) -> str:
+def plural(count: int, nouns: str) -> str:
     """Return a count with its noun.
 
-    >>> counted(2, "tools"), counted(1, "tools")
+    >>> plural(2, "tools"), plural(1, "tools")
     ('2 tools', '1 tool')
     """
-    return f"{count:,} {plural if count != 1 else plural.removesuffix('s')}"
+    return f"{count:,} {nouns if count != 1 else nouns.removesuffix('s')}"
 
 
 def duration(seconds: float) -> str:
@@ -97,12 +97,12 @@ def duration(seconds: float) -> str:
         return f"{seconds * 1000:.1f} ms" if seconds < 0.00995 else f"{seconds * 1000:.0f} ms"
     if isinstance(seconds, float) and seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
+    rounded = round(seconds)
     for size, unit, part, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            rest = whole % size // part
-            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
+        if rounded >= size:
+            rest = rounded % size // part
+            return f"{rounded // size} {unit} {rest} {smaller}" if rest else f"{rounded // size} {unit}"
+    return f"{rounded} s"
 
 
 def ago(when: float | None, now: float | None = None) -> str | None:
@@ -155,33 +155,33 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""  # `repr` writes out hidden characters
 
 
-def listed(names: Iterable[str], limit: int = 8) -> str:
+def join_names(names: Iterable[str], limit: int = 8) -> str:
     r"""Join at most `limit` names on one line for a message.
 
-    >>> listed(["a", "b", "c"], limit=2)
+    >>> join_names(["a", "b", "c"], limit=2)
     'a, b and 1 more'
-    >>> listed([])
+    >>> join_names([])
     'none'
-    >>> listed(["one\ntwo"])
+    >>> join_names(["one\ntwo"])
     'one\\ntwo'
     """
     names = list(names)
     if not names:
         return "none"
     cut = (name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in names[:limit])
-    shown = ", ".join(clean(name).replace("\n", "\\n") for name in cut)
+    text = ", ".join(clean(name).replace("\n", "\\n") for name in cut)
     rest = len(names) - limit
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    return f"{text} and {rest} more" if rest > 0 else text
 
 
-def free_name(name: str, taken: Container[str], limit: int) -> str:
-    """Return `name` if it is free, else `name` with a number appended; at most `limit` characters if numbered.
+def free_name(name: str, names: Container[str], limit: int) -> str:
+    """Return `name` if it is not in `names`, else `name` with a number at its end, cut to `limit` characters.
 
     >>> free_name("call_1", {"call_1"}, 40), free_name("abcdef", {"abcdef"}, 6)
     ('call_1_2', 'abcd_2')
     """
     free, number = name, 1
-    while free in taken:
+    while free in names:
         number += 1
         mark = f"_{number}"
         free = name[: limit - len(mark)] + mark

@@ -32,7 +32,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import counted, duration
+from mcp_magic._text import duration, plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     ArgumentsError,
@@ -1245,7 +1245,7 @@ class QuestionQueue:
         most = max(2 * self._limit(), 2)  # those that it may ask, and as many that are over the limit
         for call in causes:
             if call.refusals >= most:
-                times = counted(most, "times")
+                times = plural(most, "times")
                 call.give_up(SessionError(f"{call.title}: asked {times} and was refused; given up. It was cancelled."))
         refused = (causes or [self._nobodys])[-1]
         if refused.refusals >= 1:
@@ -1276,7 +1276,7 @@ class QuestionQueue:
         limit = self._limit()
         if count > limit:
             raise NotAskedError(
-                f"the user is asked {counted(limit, 'questions')} in a call at most (max_questions)",
+                f"the user is asked {plural(limit, 'questions')} in a call at most (max_questions)",
                 is_first=count == limit + 1,
             )
 

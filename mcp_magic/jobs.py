@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mcp_magic._text import counted, duration, listed
+from mcp_magic._text import duration, join_names, plural
 from mcp_magic.calls.call import Call, CallObserver
 from mcp_magic.calls.task import FINAL
 from mcp_magic.display.document import Bold, Part, error_label, joined, parts_text, show_parts, tag
@@ -386,7 +386,7 @@ class Jobs:
     def __getitem__(self, number: int) -> Job:
         if number in self._jobs:
             return self._jobs[number]
-        known = f"There are: {listed(map(str, self._jobs), 20)}" if self._jobs else ""
+        known = f"There are: {join_names(map(str, self._jobs), 20)}" if self._jobs else ""
         raise ArgumentsError(f"no job {number}. {known or '`%mcp call SERVER:TOOL --background` starts one.'}")
 
     def __iter__(self) -> Iterator[Job]:
@@ -396,7 +396,7 @@ class Jobs:
         return len(self._jobs)
 
     def __repr__(self) -> str:
-        return f"<Jobs: {listed(f'{job.number} {job.title} ({job.status})' for job in self)}>"
+        return f"<Jobs: {join_names(f'{job.number} {job.title} ({job.status})' for job in self)}>"
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -482,7 +482,7 @@ class Jobs:
             resumed.append(job)
         await together(job.answered() for job in resumed)
         if elsewhere:
-            notes.append(f"{counted(elsewhere, 'jobs')} of another kernel that is running")
+            notes.append(f"{plural(elsewhere, 'jobs')} of another kernel that is running")
         return notes
 
     @property

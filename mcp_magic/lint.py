@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, terminal_width
 from mcp_magic.display.json import brief
@@ -576,7 +576,7 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     if not unknown or patterns or (not known and isinstance(node.get("additionalProperties"), Mapping)):
         return
     kind = "which is not a property" if len(unknown) == 1 else "which are not properties"
-    what = f"`required` lists {listed(repr(name[:60]) for name in unknown)}, {kind}."
+    what = f"`required` lists {join_names(repr(name[:60]) for name in unknown)}, {kind}."
     yield Finding(
         "schema-required", WARNING, here, what + did_you_mean(unknown[0], known), "define it, or do not require it"
     )
@@ -694,7 +694,7 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
 
 def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
     if names:
-        what = f"arguments without a description: {listed(str(name)[:60] for name in names)}"
+        what = f"arguments without a description: {join_names(str(name)[:60] for name in names)}"
         yield Finding("argument-description", NOTE, owner, what, "say what each means, with its unit")
 
 

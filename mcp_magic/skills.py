@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from mcp_magic._text import counted, did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, VerificationError
 
@@ -103,9 +103,9 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     if uri not in names:
         problem = "its SKILL.md is not among its files"
     elif len(set(names)) < len(names):
-        problem = f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
+        problem = f"it has files twice: {join_names(sorted({name for name in names if names.count(name) > 1}))}"
     elif len(files) > MAX_FILES:
-        problem = f"it has {counted(len(files), 'files')}; the limit is {MAX_FILES}"
+        problem = f"it has {plural(len(files), 'files')}; the limit is {MAX_FILES}"
     elif total > MAX_BYTES:
         problem = f"its files have {total} bytes; the limit is {MAX_BYTES}"
     return tuple(files), problem

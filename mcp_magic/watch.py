@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted, duration
+from mcp_magic._text import duration, plural
 from mcp_magic.display.diff import Line, diff_part, diff_text, json_diff, shown, text_diff
 from mcp_magic.display.document import Bold, Part, error_label, joined, show_parts, tag
 from mcp_magic.display.text import one_line, shorten
@@ -35,7 +35,7 @@ __all__ = ["STDERR", "LogFollower", "Watch", "status_text", "update_line"]
 
 def status_text(watch: Watch) -> str:
     """Return one line: the number of updates, the time of the last one, and whether the watch goes on."""
-    count = counted(watch.updates, "updates")
+    count = plural(watch.updates, "updates")
     last = f", the last at {_clock(watch.changed_at)}" if watch.changed_at is not None else ""
     if watch.ended:
         return f"{count}{last}; watched for {duration(watch.seconds or 0.0)}: {watch.ended}"

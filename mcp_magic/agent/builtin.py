@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.agent.search import Index, words_of_tool
 from mcp_magic.agent.tools import as_patterns
 from mcp_magic.display.text import one_line
@@ -83,7 +83,7 @@ def result_reader(limit: int) -> BuiltinTool:
         handle, _, table = str(given["handle"]).partition(".")
         if handle not in known:
             near = did_you_mean(handle, known)
-            raise ArgumentsError(f"no large result {one_line(handle, 60)!r}.{near} There are: {listed(known)}")
+            raise ArgumentsError(f"no large result {one_line(handle, 60)!r}.{near} There are: {join_names(known)}")
         rest = {name: value for name, value in given.items() if name != "handle"}
         return read_result(result_of(known[handle]), table, **rest, limit=limit), {}
 
@@ -106,7 +106,7 @@ def job_waiter(host: Host, limit: int, *, images: bool = False) -> BuiltinTool:
     ) -> tuple[Content, dict[str, Any]]:
         number, known = int(given["job"]), _jobs_of(messages)
         if number not in known:
-            raise ArgumentsError(f"no call of this thread is job {number}. There are: {listed(map(str, known))}")
+            raise ArgumentsError(f"no call of this thread is job {number}. There are: {join_names(map(str, known))}")
         job = next((job for job in host.jobs if job.began == known[number]), None)  # numbers are of one kernel
         if job is None:
             raise ArgumentsError(f"job {number} is of an earlier kernel; the user can type `%mcp jobs --resume`")
@@ -305,6 +305,6 @@ class ToolSearch(Generic[C]):
         found = self._best(given["query"], FOUND)
         if not found:
             servers = dict.fromkeys(map(_server, self._known.values()))
-            return f"No tool has any of these words. Try others; the servers are: {listed(servers, 20)}", {}
+            return f"No tool has any of these words. Try others; the servers are: {join_names(servers, 20)}", {}
         lines = [f"{name}: {one_line(self._known[name].tool.description or '', LINE)}" for name in found]
         return "\n".join(lines), {SEARCH_TOOLS: found}

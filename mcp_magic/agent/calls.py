@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import did_you_mean, free_name, listed
+from mcp_magic._text import did_you_mean, free_name, join_names
 from mcp_magic.agent.modules import check_length
 from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.calls.call import Call
@@ -178,7 +178,7 @@ def _planned(
 
 def no_tool(name: str, names: Collection[str]) -> str:
     """Return the problem of a call of a tool that is not there."""
-    return f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
+    return f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {join_names(names)}"
 
 
 # The calls in messages.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.langchain.content import may_be_image, mcp_block
 from mcp_magic.lint import MAX_NAME
 from mcp_magic.results.content import to_media
@@ -256,7 +256,7 @@ def _images_message(images: Sequence[tuple[str, list[Any]]]) -> HumanMessage:
 
 
 def _labelled(images: Sequence[tuple[str, list[Any]]]) -> Iterator[dict[str, Any]]:
-    names = listed(dict.fromkeys(name for name, _ in images))
+    names = join_names(dict.fromkeys(name for name, _ in images))
     yield {"type": "text", "text": f"[The images in the answers of {names}. The user has not sent them.]"}
     for name, blocks in images:
         if len(images) > 1:

@@ -31,7 +31,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
-from mcp_magic._text import counted, sentence
+from mcp_magic._text import plural, sentence
 from mcp_magic.agent.builtin import BuiltinCall, ToolSearch, job_waiter, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.conversation import takes_images
@@ -583,7 +583,7 @@ class _Nodes:
         """Refuse the calls of the last turn at a bound of the run, and end with the results so far."""
         bound, spent = self.bounds.reached(state["messages"])
         if self._has_taken(self.max_turns, state["messages"]):
-            bound, spent = "max_turns", counted(self.max_turns, "turns")
+            bound, spent = "max_turns", plural(self.max_turns, "turns")
         refused, message = closing(state["messages"], bound, spent, self.registry.person_name)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}

@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted, listed
+from mcp_magic._text import join_names, plural
 from mcp_magic.agent.builtin import BuiltinTool
 from mcp_magic.agent.calls import no_tool
 from mcp_magic.consent.consent import Decision
@@ -75,7 +75,7 @@ def map_tool(
     ) -> tuple[Content, dict[str, Any]]:
         rows = known.get(given["table"]) if "table" in given else [Row(row) for row in given.get("rows", ())]
         if ("table" in given) == ("rows" in given) or rows is None:
-            raise ArgumentsError(f"map takes either `rows` or one `table` of: {listed(known)}")
+            raise ArgumentsError(f"map takes either `rows` or one `table` of: {join_names(known)}")
         offer = _offer(registry.offers, str(given["tool"]))
         arguments = own_arguments(given.get("arguments", {}), offer.renamed)
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -110,7 +110,7 @@ def _rows_of(name: str, source: Any) -> list[Row]:
 
 def _function(tables: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     heads = [
-        f"{name}: {counted(len(rows), 'rows')}, the first is {one_line(json.dumps(dict(rows[0]), default=str), HEAD)}"
+        f"{name}: {plural(len(rows), 'rows')}, the first is {one_line(json.dumps(dict(rows[0]), default=str), HEAD)}"
         for name, rows in tables.items()
         if rows
     ]
@@ -153,7 +153,7 @@ def _filled(value: Any, columns: Sequence[str]) -> Any:
         return value
     if whole := _COLUMN.fullmatch(value):
         if whole[1] not in columns:
-            raise ArgumentsError(f"there is no column {whole[1]!r}. Columns: {listed(columns)}")
+            raise ArgumentsError(f"there is no column {whole[1]!r}. Columns: {join_names(columns)}")
         return col(whole[1])
     if any(name in columns for name in _COLUMN.findall(value)):
         return PerRow(value, lambda row, _: _COLUMN.sub(lambda found: str(row.get(found[1], found[0])), value))

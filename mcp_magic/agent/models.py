@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.agent.failures import KEY_VARIABLE, model_error, model_name, without_secrets
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError
@@ -124,7 +124,7 @@ def _not_made(name: str, error: Exception) -> Exception:
     problem = f"there is no provider {provider!r}." if colon and provider else f"{name!r} names no known provider."
     known = _providers()
     near = did_you_mean(provider.lower(), [*known, OFFLINE])
-    return ModelError(f"{problem}{near} Write PROVIDER:NAME; providers: {listed(known, 12)}; or {OFFLINE}")
+    return ModelError(f"{problem}{near} Write PROVIDER:NAME; providers: {join_names(known, 12)}; or {OFFLINE}")
 
 
 def _providers() -> list[str]:

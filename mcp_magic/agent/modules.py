@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from mcp_magic._text import counted, listed
+from mcp_magic._text import join_names, plural
 from mcp_magic.agent.search import Index, stems, words_of_tool
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
@@ -52,10 +52,10 @@ class Function(NamedTuple):
         """Return the tool's arguments for those of a call in a program."""
         names = list(self.stub.parameters)[: self.stub.positional]
         if len(args) > len(names):
-            raise ArgumentsError(f"{self.stub.name} takes {counted(len(names), 'arguments')} by position")
+            raise ArgumentsError(f"{self.stub.name} takes {plural(len(names), 'arguments')} by position")
         given = dict(zip(names, args, strict=False))
         if twice := given.keys() & kwargs.keys():
-            raise ArgumentsError(f"{self.stub.name}: {listed(sorted(twice))} is given twice")
+            raise ArgumentsError(f"{self.stub.name}: {join_names(sorted(twice))} is given twice")
         return {self.stub.parameters.get(name, name): value for name, value in {**given, **kwargs}.items()}
 
 

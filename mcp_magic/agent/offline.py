@@ -24,7 +24,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from mcp_magic._text import counted, sentence
+from mcp_magic._text import plural, sentence
 from mcp_magic.agent.scripted import LocalModel
 from mcp_magic.agent.search import NAME_WEIGHT, PREPOSITIONS, STOP, SYNONYMS, WORD, Index, stem, stems, words
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -646,7 +646,7 @@ def _said(each: Outcome) -> str:
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):
-        return f"`{call}` gives {counted(len(each.data), 'rows')}:\n\n{_table(each.data)}"
+        return f"`{call}` gives {plural(len(each.data), 'rows')}:\n\n{_table(each.data)}"
     flat = isinstance(each.data, Mapping) and not any(isinstance(value, list | Mapping) for value in each.data.values())
     if flat and each.data and all(len(str(value)) <= 200 for value in each.data.values()):
         rows = "".join(f"\n- {_cell(key)}: {_cell(value)}" for key, value in each.data.items())

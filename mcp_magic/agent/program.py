@@ -29,7 +29,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from mcp_magic._text import counted, listed
+from mcp_magic._text import join_names, plural
 from mcp_magic.agent.modules import Names, find, imported_modules, parse, renamed_hint, without_imports
 from mcp_magic.display.tables import Rows, check_shape, find_tables
 from mcp_magic.display.text import one_line
@@ -251,7 +251,7 @@ class Calls:
         async def called(*args: Any, **kwargs: Any) -> Any:
             self._made += 1
             if self._made > self._most:
-                raise RuntimeError(f"a program can make {counted(self._most, 'calls')} (setting program_calls)")
+                raise RuntimeError(f"a program can make {plural(self._most, 'calls')} (setting program_calls)")
             if size_of((args, kwargs)) > self._largest:
                 raise RuntimeError(f"the arguments of {function.stub.name} are too large: at most 32 MB are sent")
             try:
@@ -533,7 +533,7 @@ def _exceeded(error: Any, programs: Programs) -> str:
     if kind is MemoryError:
         return f"MemoryError: its values take more than {_memory(programs)}"
     if "suspension limit" in text:
-        return f"RuntimeError: it makes more than {counted(programs.calls, 'calls')} (setting program_calls)"
+        return f"RuntimeError: it makes more than {plural(programs.calls, 'calls')} (setting program_calls)"
     return ""
 
 
@@ -621,12 +621,12 @@ def outline(value: Any) -> str:
     rows = table_of(value)
     if rows is not None or (hasattr(value, "shape") and hasattr(value, "columns")):
         names = value.columns if rows is None else rows.head(20)[0]
-        columns = listed((one_line(str(name), 40) for name in names), 20)
-        return f"{type(value).__name__} of {counted(len(value), 'rows')} with {columns}"
+        columns = join_names((one_line(str(name), 40) for name in names), 20)
+        return f"{type(value).__name__} of {plural(len(value), 'rows')} with {columns}"
     if isinstance(value, str):
-        return f"str of {counted(len(value), 'characters')}"
+        return f"str of {plural(len(value), 'characters')}"
     if isinstance(value, dict):
-        return f"dict with {listed((one_line(str(key), 40) for key in value), 10)}" if value else "empty dict"
+        return f"dict with {join_names((one_line(str(key), 40) for key in value), 10)}" if value else "empty dict"
     if isinstance(value, list | tuple | set | frozenset | bytes):
         return f"{type(value).__name__} of {len(value):,}"
     return type(value).__name__

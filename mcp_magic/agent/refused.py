@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, ToolMessage
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.display.arguments import call_line
@@ -40,7 +40,9 @@ def refused_note(messages: Sequence[BaseMessage], person_name: Callable[[str], s
     made = _made(messages, person_name)
     if not made:
         return None
-    text = f"Made: {listed(made, len(made))}. The provider refused the answers, so they are not in this conversation."
+    text = (
+        f"Made: {join_names(made, len(made))}. The provider refused the answers, so they are not in this conversation."
+    )
     return AIMessage(text, id=f"refused_{uuid.uuid4().hex}", response_metadata={"stopped": "refused"})
 
 
@@ -48,7 +50,7 @@ def refused_text(messages: Sequence[BaseMessage], person_name: Callable[[str], s
     """Return what an error says of the messages that are taken back."""
     taken = "your last request"
     if any(message.type == "ai" for message in messages):
-        made = listed(_made(messages, person_name), 3)
+        made = join_names(_made(messages, person_name), 3)
         taken = f"the last turn, with the answers to {made}" if made else "the last turn"
     return f"taken back from the thread, which can go on without it: {taken}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import counted, duration
+from mcp_magic._text import duration, plural
 from mcp_magic.agent.calls import asked_calls
 from mcp_magic.agent.cost import cost_of
 from mcp_magic.agent.program import kept
@@ -203,7 +203,7 @@ class AgentRun:
         return usage_of(self.messages) | ({} if cost is None else {"cost": cost})
 
     def __repr__(self) -> str:
-        calls = counted(len(self.transcript.calls), "calls")
+        calls = plural(len(self.transcript.calls), "calls")
         state = f", {self.stopped}" if self.stopped else ""
         return f"<AgentRun {self.thread}: {calls}, {duration(self.seconds)}{state}>"
 

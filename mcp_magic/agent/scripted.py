@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 from mcp_magic.errors import ModelError
 from mcp_magic.langchain.names import provider_name
 
@@ -139,7 +139,7 @@ class ScriptedModel(LocalModel):
             number = min(number, len(self.turns) - 1)
         if number >= len(self.turns):
             raise ModelError(
-                f"the script is over: it has {counted(len(self.turns), 'turns')}, and a further one was asked for. To "
+                f"the script is over: it has {plural(len(self.turns), 'turns')}, and a further one was asked for. To "
                 "begin again, run the cell that makes the model, or type `model = ScriptedModel(model.turns)`."
             )
         turn = self.turns[number]

@@ -6,7 +6,7 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.agent.builtin import BuiltinTool
 from mcp_magic.agent.tools import as_patterns
 from mcp_magic.display.text import one_line
@@ -56,7 +56,7 @@ class AgentSkills:
     async def check(self) -> None:
         """Raise UnknownResourceError if no skill matches."""
         if self._patterns and not await self.list():
-            raise UnknownResourceError(f"no skill matches {listed(self._patterns)}; `%mcp skills` lists them")
+            raise UnknownResourceError(f"no skill matches {join_names(self._patterns)}; `%mcp skills` lists them")
 
     async def list(self) -> dict[str, Skill]:
         """Return the skills by `server:name`; of equal names in a server, the later ones by `server:URI`.
@@ -106,7 +106,7 @@ class AgentSkills:
         name, file = str(given["skill"]), given.get("file")
         if name not in known:
             near = did_you_mean(name, known)
-            raise UnknownResourceError(f"no skill {one_line(name, 100)!r}.{near} There are: {listed(known, 20)}")
+            raise UnknownResourceError(f"no skill {one_line(name, 100)!r}.{near} There are: {join_names(known, 20)}")
         skill = known[name]
         loaded = await self._host[skill.server].skills.load(skill)
         reader = Reader(images=False, limit=self._limit)
@@ -117,5 +117,5 @@ class AgentSkills:
             reader.add_text(loaded.instructions.strip())
             others = [each.uri.removeprefix(skill.root) for each in skill.files if each.uri != skill.uri]
             if others:
-                reader.add_text(f"[files of this skill: {listed(others, MOST_FILES)}]")
+                reader.add_text(f"[files of this skill: {join_names(others, MOST_FILES)}]")
         return "\n\n".join(str(item) for item in reader.finish()), {}

@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.agent.graph import AgentState
 from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.cassette.cassette import deck
@@ -369,7 +369,7 @@ async def messages_of(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
 async def _known(saver: FallbackSaver, thread: str) -> None:
     names = [summary.thread for summary in await list_threads(saver)]
     if thread not in names:
-        there = f"There are: {listed(names)}" if names else "`%%mcp_agent` begins one."
+        there = f"There are: {join_names(names)}" if names else "`%%mcp_agent` begins one."
         raise ThreadError(f"no thread {thread!r}.{did_you_mean(thread, names)} {there}")
 
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from mcp_magic._text import counted, did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.agent.models import bind_tools
 from mcp_magic.apps.app import MAX_CONTEXT
 from mcp_magic.apps.calls import views_of
@@ -76,10 +76,10 @@ class Registry:
         missing = [name for name in self.servers if name not in self.host]
         if missing:
             near = did_you_mean(missing[0], self.host)
-            raise UnknownServerError(f"no server {missing[0]!r}.{near} Connected: {listed(self.host)}")
+            raise UnknownServerError(f"no server {missing[0]!r}.{near} Connected: {join_names(self.host)}")
         if self.patterns and self.host.find() and not await self.refresh():
-            kept = f" ({listed(self.app_only)}: for apps only, not for models)" if self.app_only else ""
-            raise UnknownToolError(f"no tool matches {listed(self.patterns)}{kept}; `%mcp tools` lists them")
+            kept = f" ({join_names(self.app_only)}: for apps only, not for models)" if self.app_only else ""
+            raise UnknownToolError(f"no tool matches {join_names(self.patterns)}{kept}; `%mcp tools` lists them")
 
     async def refresh(self) -> dict[str, Offer]:
         """Return the current tools by the model's name; if a server cannot list its tools, its cached list counts."""
@@ -170,7 +170,7 @@ async def tool_costs(host: Host, server: str | None = None, search_above: float 
     rows = []
     for name, connection in connections.items():
         tools = sum(each is connection and what == "tool" for _, each, what, _ in parts)
-        rows.append(row(name, counted(tools, "tools"), sum(part[3] for part in parts if part[1] is connection)))
+        rows.append(row(name, plural(tools, "tools"), sum(part[3] for part in parts if part[1] is connection)))
     rows.sort(key=lambda each: -each["tokens"])
     ranked = sorted(parts, key=lambda part: -part[3])
     rows += [row(name, what, tokens) for name, _, what, tokens in ranked if tokens]
@@ -196,12 +196,12 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
             size = {"characters": len(text), "tokens": _tokens(text)}
             rows.append({"bound as": offer.name, "tool": offer.person_name, **size})
     total = sum(row["tokens"] for row in rows)  # type: ignore[misc]
-    tools = counted(len(rows), "tools")
+    tools = plural(len(rows), "tools")
     note = (
         f"{tools}, about {total:,} tokens at each turn of the model (counted as {CHARACTERS_A_TOKEN} characters each)"
     )
     if registry.app_only:
-        note += f"; for apps only, and not given: {listed(registry.app_only)}"
+        note += f"; for apps only, and not given: {join_names(registry.app_only)}"
     empty = NO_SERVER
     if host.find():
         empty = f"no tools with {search!r} in what a model is given" if search else "no tools"

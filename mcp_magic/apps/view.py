@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.auth.addresses import is_internal_host, leads_inside
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError
@@ -145,7 +145,7 @@ def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | 
     contents = list(contents)
     found = next((each for each in contents if (each.mime_type or "").replace(" ", "").lower() == VIEW_TYPE), None)
     if found is None:
-        types = listed(one_line(str(content.mime_type), 60) for content in contents) or "nothing"
+        types = join_names(one_line(str(content.mime_type), 60) for content in contents) or "nothing"
         raise InvalidResponseError(f"{one_line(uri, 200)} has no view: expected {VIEW_TYPE}, got {types}")
     meta = (found.meta or {}).get("ui", (listed_meta or {}).get("ui"))
     meta = meta if isinstance(meta, dict) else {}

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import counted, duration, sentence
+from mcp_magic._text import duration, plural, sentence
 from mcp_magic.ask.question import EDIT, WHY, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
 from mcp_magic.consent.consent import CALLS, FIRST, PERSON, SUMMARISED, Decision
 from mcp_magic.display.arguments import (
@@ -436,7 +436,7 @@ def _is_yours(decision: Decision | None) -> bool:
 
 def _plan_head(calls: Sequence[PlannedRequest], left: int) -> Part:
     approved = sum(_is_yours(call.decision) for call in calls)
-    text = f"{_asker(calls[0].request)} wants to make {counted(len(calls), 'calls')}"
+    text = f"{_asker(calls[0].request)} wants to make {plural(len(calls), 'calls')}"
     if approved:
         text += f"; {approved:,} approved, {left:,} left"
     return Part(text, Markup(page([tag("p", text)])))
@@ -504,5 +504,5 @@ def _plan_outcome(calls: Sequence[PlannedRequest], reply: Reply, seconds: float)
         return None
     decisions = plan_decisions(calls, reply)
     because = f", because: {one_line(reason, 200)}" if (reason := next(iter(decisions.values())).reason) else ""
-    rest = f" {len(decisions):,} of {counted(len(calls), 'calls')} by you{because}, {duration(seconds)}"
+    rest = f" {len(decisions):,} of {plural(len(calls), 'calls')} by you{because}, {duration(seconds)}"
     return Outcome(reply.sign, (f"{rest} ({_asker(asked[0])} asked)",))

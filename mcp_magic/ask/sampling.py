@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import counted, duration
+from mcp_magic._text import duration, plural
 from mcp_magic.ask.question import EDIT, WHY, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
@@ -350,8 +350,8 @@ class NotByYouError(DeniedError):
 
 def request_summary(request: SamplingRequest) -> str:
     """Describe the request, without its texts."""
-    count = counted(len(request.messages), "messages")
-    tools = f", {counted(len(request.tools), 'tools')}" if request.tools else ""
+    count = plural(len(request.messages), "messages")
+    tools = f", {plural(len(request.tools), 'tools')}" if request.tools else ""
     return f"sampling ({count}{tools}, at most {request.max_tokens:,} tokens)"
 
 
@@ -683,7 +683,7 @@ def request_question(request: SamplingRequest, expected: Expected, *, show_reply
     def outcome(reply: Reply, seconds: float) -> Outcome:
         by = f" to {one_line(expected.model, 80)}" if expected.model else ""
         edited = ", edited" if request_review(request, reply).request is not None else ""
-        about = f": {counted(len(request.messages), 'messages')}{by} for "
+        about = f": {plural(len(request.messages), 'messages')}{by} for "
         rest = f"{edited}{_because(reply)}, {duration(seconds)}"
         return Outcome(reply.sign, (about, ("b", one_line(request.server, 100)), rest))
 

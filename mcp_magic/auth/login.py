@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from mcp_magic._text import clean, duration, listed
+from mcp_magic._text import clean, duration, join_names
 from mcp_magic.ask.elicitation import link_to
 from mcp_magic.ask.question import Choice, Extra, Outcome, Question, Reply
 from mcp_magic.auth.errors import refusal
@@ -90,7 +90,7 @@ def login_question(login: LogIn) -> Question:
 
 
 def _scopes(login: LogIn) -> str:
-    return listed(one_line(scope, 60) for scope in login.scopes) if login.scopes else "no scope in particular"
+    return join_names(one_line(scope, 60) for scope in login.scopes) if login.scopes else "no scope in particular"
 
 
 # One log-in: the authorization server sends the browser back to a page on this machine (RFC 8252, section 7.3). If the

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import errors
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
 from mcp_magic.config.masking import Masker, named_secrets, to_json
@@ -180,7 +180,7 @@ def tenths(since: float) -> tuple[dict[str, float], float]:
 def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
     if given not in known:
         raise CassetteError(
-            f"{given!r} is not a {what} of a cassette.{did_you_mean(given, known)} There are {listed(known)}."
+            f"{given!r} is not a {what} of a cassette.{did_you_mean(given, known)} There are {join_names(known)}."
         )
     return given
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.cassette.cassette import SessionRecorder, http_error, masked, recorded_error
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
@@ -517,7 +517,7 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
             return transport.make()
 
         return Transport(recorded, transport.prepare)
-    known = f"it has {listed(cassette.servers)}" if cassette.servers else "it has no server"
+    known = f"it has {join_names(cassette.servers)}" if cassette.servers else "it has no server"
     raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}; {cassette.adds('it')}.")
 
 

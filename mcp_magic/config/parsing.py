@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic._text import did_you_mean, listed, sentence
+from mcp_magic._text import did_you_mean, join_names, sentence
 from mcp_magic.errors import ConfigError, TargetError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def reject_unknown(table: Mapping[str, Any], valid: Iterable[str], *path: str | 
     valid = list(valid)
     for key in table:
         if key not in valid:
-            hint = did_you_mean(key, valid) or f" Valid: {listed(valid, limit=12)}."
+            hint = did_you_mean(key, valid) or f" Valid: {join_names(valid, limit=12)}."
             raise FieldError(f"unknown key.{hint}", *path, key)
 
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.masking import Concealed
 from mcp_magic.config.parsing import (
     FieldError,
@@ -111,7 +111,7 @@ def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> No
     if known is None:
         return
     if name not in known:
-        hint = did_you_mean(name, known) or f" Valid: {listed(known)}."
+        hint = did_you_mean(name, known) or f" Valid: {join_names(known)}."
         raise FieldError(f"unknown setting.{hint}", "settings", name)
     if not is_a(value, known[name]):
         expected = _TYPE_NAMES.get(known[name], known[name].__name__)
@@ -338,7 +338,7 @@ def _changes(old: Spec, new: Spec) -> str:
     if type(old) is not type(new):
         return f"transport ({old.transport} to {new.transport})"
     differ = [f.name for f in fields(new) if f.compare and getattr(old, f.name) != getattr(new, f.name)]
-    return listed(differ) if differ else ""
+    return join_names(differ) if differ else ""
 
 
 # Trust in a declaration, which may come with a cloned repository. Servers, denials and display settings need none. A

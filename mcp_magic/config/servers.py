@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
     LARGEST,
@@ -280,7 +280,7 @@ def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
     keys = [key for key in _KEYS if key in data]
     if not keys and data and not all(isinstance(v, Mapping) and v.keys() & {"command", "url"} for v in data.values()):
         hint = next((hint for name in data if (hint := did_you_mean(name, _KEYS))), "")
-        raise ConfigError(f"{source}: no mcpServers or servers in it, only {listed(data)}.{hint}")
+        raise ConfigError(f"{source}: no mcpServers or servers in it, only {join_names(data)}.{hint}")
     for key in keys or [""]:
         yield from _tables_of(data[key] if key else data, key, source)
 
@@ -482,7 +482,7 @@ def find_server(
         for entry in usable:
             if spelling(entry.name) == name:
                 return entry
-    hint = did_you_mean(name, [entry.name for entry in usable]) or f" Configured: {listed(e.name for e in usable)}."
+    hint = did_you_mean(name, [entry.name for entry in usable]) or f" Configured: {join_names(e.name for e in usable)}."
     broken = [str(entry.problem) for entry in entries if not entry.name]
-    unread = f" Not read: {listed(broken, limit=2)}." if broken else ""
+    unread = f" Not read: {join_names(broken, limit=2)}." if broken else ""
     raise ConfigError(f"No config file has a server {name!r}.{hint}{unread}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.masking import (
     Masker,
     argument_secrets,
@@ -248,7 +248,7 @@ class Spec(ABC):
         """What the keys mean that have no effect here, or ""."""
         if not self.unused:
             return ""
-        note = f"its configuration has {listed(self.unused)}, without effect here"
+        note = f"its configuration has {join_names(self.unused)}, without effect here"
         if any("tool" in key.lower() for key in self.unused):
             note += "; all its tools are offered, and `%mcp deny SERVER:TOOL` refuses one"
         return note

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from mcp_magic import schema
-from mcp_magic._text import clause, listed, sentence
+from mcp_magic._text import clause, join_names, sentence
 from mcp_magic.consent.definitions import Definitions
 from mcp_magic.consent.rules import Rule, exactly, lasting_rule
 from mcp_magic.display.arguments import changes, hidden_arguments
@@ -290,7 +290,7 @@ def policy_of_environment() -> str:
     """Return the policy set in the environment, else `"ask"`."""
     policy = os.environ.get(VARIABLE) or "ask"
     if policy not in POLICIES:
-        raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {listed(POLICIES)}")
+        raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {join_names(POLICIES)}")
     return policy
 
 

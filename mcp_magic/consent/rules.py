@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.config.parsing import FieldError, kind_of, parse_toml
 from mcp_magic.config.project import check_consent
 from mcp_magic.errors import ConfigError
@@ -235,7 +235,7 @@ class Rule:
         line = schema.call_line(self.tool, self.shown_arguments, command=self.action)
         line += " (exactly)" if self.exact else ""
         if self.servers is not None and self.tool.partition(":")[0] not in self.servers:
-            line += f" ({listed(self.servers)} only)" if self.servers else " (no server)"
+            line += f" ({join_names(self.servers)} only)" if self.servers else " (no server)"
         return f"{line} (this run only)" if self.run else line
 
 

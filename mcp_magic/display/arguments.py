@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
-from mcp_magic._text import counted, listed
+from mcp_magic._text import join_names, plural
 from mcp_magic.display.document import Markup, facts, joined, page, preformatted, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import escaped_json, in_line, is_long, outline, visible
@@ -162,14 +162,14 @@ PAGE = 100_000  # characters of full values on one page
 
 def sized(mask: str, value: Any) -> str:
     """Return a mask with the length of the value that it hides."""
-    return f"{mask} ({counted(len(written(value)), 'characters')})"
+    return f"{mask} ({plural(len(written(value)), 'characters')})"
 
 
 def hidden_note(parts: Iterable[Hidden]) -> str:
     """Return a line that says which values are hidden and why; "" if none is."""
     why = {True: "the server calls it a secret", False: "the name of a secret"}
     notes = [f"{one_line(part.path, 40)} ({why[part.by_server]})" for part in parts]
-    return f"hidden: {listed(notes, MAX_NAMED)}" if notes else ""
+    return f"hidden: {join_names(notes, MAX_NAMED)}" if notes else ""
 
 
 def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:

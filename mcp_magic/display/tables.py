@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted, listed
+from mcp_magic._text import join_names, plural
 from mcp_magic.display import document
 from mcp_magic.display.document import Markup, Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
@@ -437,7 +437,7 @@ def describe(data: Any) -> str:
     """Return a description of a JSON value, for the message that it holds no table."""
     if isinstance(data, dict):
         names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
-        return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
+        return f"an object with {join_names(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
         return f"a list of {len(data):,} values of different kinds" if data else "an empty list"
     return _NOUNS.get(type(data), type(data).__name__)
@@ -1128,9 +1128,9 @@ def _cell(value: Any) -> Any:
 def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
     """Return the line below a table: its size, and `.df` if not all rows and columns are shown."""
     if total is not None and shown >= total and columns <= across:
-        return f"{counted(total, 'rows')} x {counted(columns, 'columns')}"
+        return f"{plural(total, 'rows')} x {plural(columns, 'columns')}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"
-    wide = f", {across} of {columns} columns" if columns > across else f" x {counted(columns, 'columns')}"
+    wide = f", {across} of {columns} columns" if columns > across else f" x {plural(columns, 'columns')}"
     return f"{count}{wide}: .df has all of them"
 
 

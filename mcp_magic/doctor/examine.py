@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import duration, listed
+from mcp_magic._text import duration, join_names
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
@@ -399,7 +399,7 @@ async def examine(
     if recorded is not None and not live:
         return _report(recorded)
     if recorded is None and not (live or cassette.records):
-        titles = listed(dict.fromkeys(line["title"] for line in cassette.content.examined))
+        titles = join_names(dict.fromkeys(line["title"] for line in cassette.content.examined))
         has = f"it has those of {titles}" if titles else "it has none"
         missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
         raise CassetteError(f"{missing}; {cassette.adds('it')}.")

@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import duration, listed
+from mcp_magic._text import duration, join_names
 from mcp_magic.auth.addresses import Reach
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
@@ -72,7 +72,7 @@ async def look_at_connection(spec: UrlSpec, step: Step) -> None:
     looked_up = time.perf_counter()
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     if addresses != [host]:
-        step.ok(f"{host} is {listed(addresses, 4)} ({duration(looked_up - started)})")
+        step.ok(f"{host} is {join_names(addresses, 4)} ({duration(looked_up - started)})")
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
@@ -117,7 +117,7 @@ def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names += extension.get_values_for_type(x509.DNSName)
         names += map(str, extension.get_values_for_type(x509.IPAddress))
-    hosts, by = listed(names, 4) if names else "no host", "itself" if issuer == subject else issuer
+    hosts, by = join_names(names, 4) if names else "no host", "itself" if issuer == subject else issuer
     step.ok(f"{version}; certificate of {subject or 'an unnamed owner'}, for {hosts}, issued by {by}")
     days = (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).total_seconds() / 86_400
     if days < 0:
@@ -304,8 +304,8 @@ async def read_challenge(reply: Reply, probe: HttpProbe, url: str, step: Step) -
         return False
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
-    asked_scopes = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
-    whose = listed(issuers) if issuers else "an authorization server that it does not name"
+    asked_scopes = f" with the scopes {join_names(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
+    whose = join_names(issuers) if issuers else "an authorization server that it does not name"
     step.ok(f"it wants an OAuth token of {whose}{asked_scopes}")
     if issuers:
         await _issuer(probe, issuers[0], url, step)
@@ -324,7 +324,7 @@ async def _issuer(probe: HttpProbe, issuer: str, url: str, step: Step) -> None:
     if found.get("client_id_metadata_document_supported"):
         register += ", takes client-id metadata documents"
     grants = [str(grant)[:60] for grant in found.get("grant_types_supported") or ()]
-    step.ok(f"{issuer} {register}; grants: {listed(grants) if grants else 'authorization_code'}")
+    step.ok(f"{issuer} {register}; grants: {join_names(grants) if grants else 'authorization_code'}")
     if "S256" not in (found.get("code_challenge_methods_supported") or []):
         step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
 

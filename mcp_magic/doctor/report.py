@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 from mcp_magic.display.document import (
     Badge,
     Markup,
@@ -135,7 +135,7 @@ class DoctorReport:
         """The outcome in a few words."""
         statuses = [remark.status for step in self.steps for remark in step.remarks]
         failures, warnings = statuses.count(FAILED), statuses.count(WARNING)
-        some = f", {counted(warnings, 'warnings')}" if warnings else ""
+        some = f", {plural(warnings, 'warnings')}" if warnings else ""
         if not failures:
             return f"healthy{some}"
         if failures == 1:
@@ -165,7 +165,7 @@ class DoctorReport:
         shown = [Part("\n".join(plain), joined(parts))]
         if self.findings is not None and len(self.findings):
             [found] = self.findings.parts()
-            shown.append(Part("", details(f"{counted(len(self.findings), 'findings')} in the definitions", found.html)))
+            shown.append(Part("", details(f"{plural(len(self.findings), 'findings')} in the definitions", found.html)))
             shown.append(Part.note("`.findings` has all findings"))
         return [Part.stack(*shown)]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
-from mcp_magic._text import did_you_mean, duration, listed
+from mcp_magic._text import did_you_mean, duration, join_names
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError
 from mcp_magic.inflight import AnyResult, Attempt, current_attempt, together
@@ -122,7 +122,7 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
             return
         taken.append(answer.seconds * 1000)
     note = " (there is no ping since 2026-07-28)" if modern else ""
-    step.ok(f"{method}: {listed(f'{ms:.1f}' for ms in taken)} ms{note}")
+    step.ok(f"{method}: {join_names(f'{ms:.1f}' for ms in taken)} ms{note}")
 
 
 async def judge_call(
@@ -138,11 +138,13 @@ async def judge_call(
     required = [name for name in tool.input_schema.get("required") or () if isinstance(name, str)]
     given = schema.valid_example(tool.input_schema)
     if given is None:
-        step.warn(f"{tool.name} needs {listed(required)}, for which no valid example is known, so it was not called")
+        step.warn(
+            f"{tool.name} needs {join_names(required)}, for which no valid example is known, so it was not called"
+        )
         return
     if required and not (tool.annotations and tool.annotations.read_only_hint):
         line = schema.call_line(f"{connection.name}:{tool.name}", given, schema=tool.input_schema)
-        step.warn(f"{tool.name} needs {listed(required)}, and is not marked read-only, so it was not called", line)
+        step.warn(f"{tool.name} needs {join_names(required)}, and is not marked read-only, so it was not called", line)
         return
     await _call(connection, tool, given, step, seconds)
 
@@ -153,7 +155,9 @@ def _chosen(tools: Sequence[Tool], tool_name: str, step: Step) -> Tool | None:
         found = next((tool for tool in tools if tool.name == name), None)
         if found is None:
             names = [tool.name for tool in tools]
-            step.fail(f"there is no tool {tool_name!r}.{did_you_mean(tool_name, names)}", f"it has: {listed(names)}")
+            step.fail(
+                f"there is no tool {tool_name!r}.{did_you_mean(tool_name, names)}", f"it has: {join_names(names)}"
+            )
         return found
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
     found = next((tool for tool in harmless if not tool.input_schema.get("required")), None)
@@ -187,7 +191,7 @@ async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step:
 def _kinds(result: Any) -> str:
     blocks = [str(block.type) for block in result.raw.content]
     structured = ["structured content"] if result.raw.structured_content is not None else []
-    return listed([*dict.fromkeys(blocks), *structured]) if blocks or structured else "nothing"
+    return join_names([*dict.fromkeys(blocks), *structured]) if blocks or structured else "nothing"
 
 
 # The capabilities that a server announces, and what it really lists: all pages, fetched without the SDK's checks.
@@ -263,14 +267,14 @@ def _note_duplicates(offer: Offer) -> None:
     names = Counter(str(getattr(item, key)) for item in offer.parsed)
     twice = [name[:60] for name, count in names.items() if count > 1]
     if twice:
-        offer.odd.append((f"listed more than once: {listed(twice, 5)}", "list each once, also across pages"))
+        offer.odd.append((f"listed more than once: {join_names(twice, 5)}", "list each once, also across pages"))
 
 
 def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: Step) -> None:
     """Compare the announced capabilities with the answers."""
     capabilities = connection.capabilities
     announced = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
-    step.ok(f"announced: {listed(announced, 12)}" if announced else "it announces nothing")
+    step.ok(f"announced: {join_names(announced, 12)}" if announced else "it announces nothing")
     for offer in offers.values():
         method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_magic import schema
-from mcp_magic._text import clean, did_you_mean, listed
+from mcp_magic._text import clean, did_you_mean, join_names
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.question import (
@@ -226,7 +226,7 @@ class InputAsker:
             rows = {row.number: (at, row.form) for at, row in enumerate(form.rows) if row.form is not None}
             number = next(iter(numbers_in(rest)), 0)
             if number not in rows:
-                self._write(f"type e and one of {listed(map(str, rows))}")
+                self._write(f"type e and one of {join_names(map(str, rows))}")
                 return values
             at, row_form = rows[number]
             return [*values[:at], self._edited(row_form, values[at], ""), *values[at + 1 :]]

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import command_words, working_directory, working_path
 from mcp_magic.display.document import terminal_width
@@ -102,7 +102,7 @@ class Invocation:
             return self.host[name]
         if not found:
             raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
-        raise ArgumentsError(f"which server? Connected: {listed(found)}")
+        raise ArgumentsError(f"which server? Connected: {join_names(found)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
         """Find the tool that a line names, as `Host.resolve` does; `words` are what follows on the line."""

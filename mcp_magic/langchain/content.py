@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _host as lookup
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 from mcp_magic.apps.app import APPS, App
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import BINARY, mime, one_line
@@ -88,7 +88,7 @@ class Reader:
     def finish(self) -> list[str | dict[str, Any]]:
         """Return the collected content, with a note about skipped blocks."""
         if self._skipped:
-            more = counted(self._skipped, "more blocks")
+            more = plural(self._skipped, "more blocks")
             self._items.append(f"[{more} with {self._skipped_characters:,} characters: too long to be read]")
             self._skipped = 0
         return self._items

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic._text import counted, did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.display.tables import describe
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
@@ -120,7 +120,7 @@ def read_result(
         part = parts[table]
     else:
         raise ArgumentsError(
-            f"it has several tables; add one to the handle, as HANDLE.TABLE: {listed(parts, MAX_NAMES)}"
+            f"it has several tables; add one to the handle, as HANDLE.TABLE: {join_names(parts, MAX_NAMES)}"
         )
     return part.select(columns).read(_range(rows, len(part.rows)), search, limit)
 
@@ -150,8 +150,8 @@ class _Part:
     @property
     def shape(self) -> str:
         if self.columns is None:
-            return f"{self.what}, {counted(len(self.rows), 'lines')}"
-        columns = f"{len(self.columns):,} columns ({listed(self.columns, MAX_NAMES)})"
+            return f"{self.what}, {plural(len(self.rows), 'lines')}"
+        columns = f"{len(self.columns):,} columns ({join_names(self.columns, MAX_NAMES)})"
         return f"table of {len(self.rows):,} rows x {columns}"
 
     def select(self, columns: Sequence[str]) -> _Part:
@@ -162,7 +162,7 @@ class _Part:
             if name not in self.columns:
                 near = did_you_mean(name, self.columns)
                 raise ArgumentsError(
-                    f"no column {one_line(name, 60)!r}.{near} There are: {listed(self.columns, MAX_NAMES)}"
+                    f"no column {one_line(name, 60)!r}.{near} There are: {join_names(self.columns, MAX_NAMES)}"
                 )
         places = [self.columns.index(name) for name in columns]
         return _Part([[row[place] for place in places] for row in self.rows], list(columns))

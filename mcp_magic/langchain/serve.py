@@ -10,7 +10,7 @@ import math
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed, sentence
+from mcp_magic._text import join_names, sentence
 from mcp_magic.errors import ArgumentsError, MCPMagicError, ToolError
 from mcp_magic.langchain.content import mcp_block, result_of
 from mcp_magic.protocol import leaf
@@ -198,7 +198,7 @@ def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UnservableToolError(
-            f"serve_langchain: more than one tool is named {listed(map(repr, twice))}; rename it."
+            f"serve_langchain: more than one tool is named {join_names(map(repr, twice))}; rename it."
         )
     # At the SDK's default level, INFO, every call of an in-process server would write a line into the notebook.
     return MCPServer(name, tools=served, log_level="WARNING")
@@ -236,7 +236,7 @@ def _check(tool: Any) -> None:
         )
     if injected := _injected(tool):
         raise UnservableToolError(
-            f"serve_langchain: {tool.name!r} takes injected arguments ({listed(injected)}), which an MCP client "
+            f"serve_langchain: {tool.name!r} takes injected arguments ({join_names(injected)}), which an MCP client "
             "cannot supply; make a tool without them, for example a closure."
         )
 
@@ -278,7 +278,7 @@ def _annotations(tool: BaseTool) -> ToolAnnotations | None:
     try:
         return ToolAnnotations.model_validate(given) if given else None
     except ValidationError:
-        valid = listed(name for name in ToolAnnotations.model_fields if name != "title")
+        valid = join_names(name for name in ToolAnnotations.model_fields if name != "title")
         problem = f"{given!r}; valid are title (text) and {valid} (true or false)."
     raise UnservableToolError(
         f"serve_langchain: metadata['annotations'] of {tool.name!r} are not MCP tool annotations: {problem}"

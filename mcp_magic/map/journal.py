@@ -12,7 +12,7 @@ import sqlite3
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 from mcp_magic.errors import ConfigError
 from mcp_magic.sqlite import LARGEST, STATEMENT_SECONDS, BoundedConnection, is_sound
 
@@ -121,13 +121,13 @@ class Journal:
                 (server, tool),
             ).fetchall()
             others = sum(count for _, version, count in known if version != definition)
-            note = f"the journal has {counted(others, 'answers')} of another version of {tool}; they are not used"
+            note = f"the journal has {plural(others, 'answers')} of another version of {tool}; they are not used"
             for number, version, _ in known:
                 if version == definition:
                     return number, note if others else ""
             strangers = self._file.execute("SELECT count(*) FROM calls").fetchone()[0] - others
             if not others and strangers:
-                note = f"the journal has {counted(strangers, 'answers')} of other tools; they are not used"
+                note = f"the journal has {plural(strangers, 'answers')} of other tools; they are not used"
             made = self._file.execute(
                 "INSERT INTO tools (server, tool, definition) VALUES (?, ?, ?)", (server, tool, definition)
             )

@@ -11,7 +11,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, in_other_words, listed
+from mcp_magic._text import did_you_mean, in_other_words, join_names
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError
@@ -63,7 +63,7 @@ class Row(Mapping[str, Any]):
 
     def _without(self, name: str) -> str:
         columns = [str(column) for column in self._values]
-        return f"row has no {one_line(name, 80)}; it has {listed(columns)}.{did_you_mean(name, columns)}"
+        return f"row has no {one_line(name, 80)}; it has {join_names(columns)}.{did_you_mean(name, columns)}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -321,10 +321,10 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
     if not is_any or any(name in required for name in likely):
         pairs = {name: likely.get(name, name) for name in properties if name in columns or name in likely}
         line = " ".join(f"{escape_name(name)}={{{column_source(column)}}}" for name, column in pairs.items())
-        which = "a parameter" if not is_any else listed(name for name in likely if name in required)
+        which = "a parameter" if not is_any else join_names(name for name in likely if name in required)
         raise ArgumentsError(
-            f"no column is named like {which}. Columns: {listed(columns)}; parameters: "
-            f"{listed(map(str, properties))}. Write {line or 'PARAMETER={row.COLUMN}'}"
+            f"no column is named like {which}. Columns: {join_names(columns)}; parameters: "
+            f"{join_names(map(str, properties))}. Write {line or 'PARAMETER={row.COLUMN}'}"
         )
     return {name: _if_present(name, required=name in required) for name in properties}
 

@@ -22,7 +22,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import clause, counted, duration, listed
+from mcp_magic._text import clause, duration, join_names, plural
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import PERSON, Consent, Decision
 from mcp_magic.consent.definitions import digest
@@ -359,7 +359,7 @@ class MapRun:
             rows.append({"row": self._label(item), **_shown(arguments), **problem})
         total = "as many calls as there are rows"
         if self._table.size is not None:
-            total = counted(len(items) - len(invalid), "calls")
+            total = plural(len(items) - len(invalid), "calls")
         more = f"; {_do_not_fit(len(invalid))}" if invalid else ""
         return Listing(rows, title=f"{self.title}: {total}{more}", note=self.note, kind="calls")
 
@@ -387,9 +387,10 @@ class MapRun:
         for item in invalid:
             rows.setdefault(item.error.replace("\n", "; "), []).append(str(self._label(item)))
         lines = [
-            f"  row{'s' if len(labels) > 1 else ''} {listed(labels, 4)}: {problem}" for problem, labels in rows.items()
+            f"  row{'s' if len(labels) > 1 else ''} {join_names(labels, 4)}: {problem}"
+            for problem, labels in rows.items()
         ]
-        more = [f"  … and {counted(len(lines) - SHOWN, 'more problems')}"] if len(lines) > SHOWN else []
+        more = [f"  … and {plural(len(lines) - SHOWN, 'more problems')}"] if len(lines) > SHOWN else []
         head = f"{_do_not_fit(len(invalid), len(self.items))} {self.title}; nothing was sent."
         if len(invalid) < len(self.items):
             head += " --skip-invalid leaves them out."
@@ -546,7 +547,7 @@ class MapRun:
         failed = [error for error in opened if isinstance(error, BaseException)]
         if failed:
             why = str(failed[0]).partition("\n")[0]
-            text = f"{counted(len(failed), 'further sessions')} did not open: {why}"
+            text = f"{plural(len(failed), 'further sessions')} did not open: {why}"
             self.note = "; ".join(filter(None, (self.note, text)))
         self._all_work.set()
 
@@ -1109,7 +1110,7 @@ class MapRun:
             more = len(self.items) - len(head)
             shown = (_shown(hidden_arguments(answer, None)) for answer in answers)
             rows = [{"row": label, **answer} for label, answer in zip(head.index, shown, strict=True)]
-            parts += Listing(rows, note=f"… {counted(more, 'more rows')}: .df has all" if more > 0 else "").parts()
+            parts += Listing(rows, note=f"… {plural(more, 'more rows')}: .df has all" if more > 0 else "").parts()
         if not self.options.explode and self._has_lists:
             line = f"`%mcp map --resume ${self.name()} --explode`"
             parts.append(Part.note(f"Answers are lists: {line} makes each item a row of .df."))
@@ -1129,7 +1130,7 @@ class MapRun:
         name = self.name()
         if in_python:
             line = f"`%mcp map --resume ${name} --repeat-unknown` or `await {name}.retry(repeat_unknown=True)`"
-            return f"{line} repeats the {counted(unknown, 'calls')} that may have run"
+            return f"{line} repeats the {plural(unknown, 'calls')} that may have run"
         return f"`%mcp map --resume ${'RUN' if name == '_' else name} --repeat-unknown` repeats unknown rows"
 
     def _errors(self) -> list[Part]:
@@ -1142,7 +1143,7 @@ class MapRun:
             for kind in commonest(kinds.values(), SHOWN)
         ]
         more = len(kinds) - SHOWN
-        note = f"… {counted(more, 'more kinds')}: .failed has all" if more > 0 else ""
+        note = f"… {plural(more, 'more kinds')}: .failed has all" if more > 0 else ""
         return Listing(rows, kind="errors", note=note).parts() if rows else []
 
     @property
@@ -1166,7 +1167,7 @@ def _do_not_fit(invalid: int, rows: int | None = None) -> str:
     ('1 row of 19 does not fit', '2 rows do not fit')
     """
     of = "" if rows is None else f" of {rows:,}"
-    return f"{counted(invalid, 'rows')}{of} {'does' if invalid == 1 else 'do'} not fit"
+    return f"{plural(invalid, 'rows')}{of} {'does' if invalid == 1 else 'do'} not fit"
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mcp_magic._text import clause, counted, duration
+from mcp_magic._text import clause, duration, plural
 from mcp_magic.display.text import one_line
 from mcp_magic.inflight import MESSAGE_CHARACTERS, ProgressMeter, amount_text, figure
 
@@ -77,7 +77,7 @@ class Kind:
     def line(self) -> str:
         """The first of them with the number of rows."""
         varied = ", values differ" if self.is_varied else ""
-        return f"{clause(cut_error(self.text, LINE))} ({counted(self.rows, 'rows')}{varied})"
+        return f"{clause(cut_error(self.text, LINE))} ({plural(self.rows, 'rows')}{varied})"
 
 
 def commonest(kinds: Iterable[Kind], most: int) -> list[Kind]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import ago, counted, duration, listed
+from mcp_magic._text import ago, duration, join_names, plural
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.display import document
 from mcp_magic.display.diff import diff_part
@@ -192,7 +192,7 @@ def edited(server: str, spec: Spec, opened: float | None) -> str:
     if not newer:
         return ""
     have = "has" if len(newer) == 1 else "have"
-    return f"{listed(newer)} {have} changed since it was started; `%mcp reconnect {server}` starts it again"
+    return f"{join_names(newer)} {have} changed since it was started; `%mcp reconnect {server}` starts it again"
 
 
 def _written(path: Path) -> float:
@@ -268,7 +268,7 @@ class ConnectionInfo:
 
     def _facts(self) -> list[tuple[str, str]]:
         server = self.server
-        offers = [counted(count, kind) for kind, count in self.counts.items() if count]
+        offers = [plural(count, kind) for kind, count in self.counts.items() if count]
         more = len(self.remarks) - MAX_SHOWN_REMARKS
         known = [
             (self.spec.transport, one_line(self.spec.where, 200)),
@@ -288,7 +288,7 @@ class ConnectionInfo:
     def _kept(self) -> str:
         parts = [f"{kind} for {duration(round(seconds))}" for kind, seconds in self.kept.items()]
         if self.kept_reads:
-            parts.append(counted(self.kept_reads, "read resources"))
+            parts.append(plural(self.kept_reads, "read resources"))
         return ", ".join(parts)
 
     def _since(self) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from mcp_magic._text import duration, listed
+from mcp_magic._text import duration, join_names
 from mcp_magic.display import document
 from mcp_magic.display.document import (
     Budget,
@@ -595,7 +595,7 @@ class ToolResult(_Result):
             given = (
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
-            parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
+            parts.append(Part.note(f"filled in from the tool's schema: {join_names(given)}"))
         remarks = (self.readings, self.unfit, self.unchecked, self.outdated)
         parts += [Part.note(one_line(remark, 400)) for remark in remarks if remark]
         if self.app is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.schema.patterns import MAX_DEPTH, matches
 from mcp_magic.schema.resolve import REFERENCES, is_number
 
@@ -185,11 +185,11 @@ class _Walk:
         read = [_type_name(name) for name in names]
         if not read or None in read:
             if names:
-                self.note(where, f"the type {listed(repr(str(name)[:30]) for name in names)} is unknown: any value")
+                self.note(where, f"the type {join_names(repr(str(name)[:30]) for name in names)} is unknown: any value")
             return _LEFT_OUT
         if read == names:
             return value
-        self.note(where, f"the type {listed(map(repr, names))} is read as {listed(map(repr, read))}")
+        self.note(where, f"the type {join_names(map(repr, names))} is read as {join_names(map(repr, read))}")
         return read[0] if isinstance(value, str) else read
 
     def _with_bounds(self, schema: Schema, where: str) -> Schema:
@@ -218,7 +218,7 @@ class _Walk:
         ]
         if not flagged:
             return schema
-        self.note(where, f"{listed(map(repr, flagged))} says of itself that it is required")
+        self.note(where, f"{join_names(map(repr, flagged))} says of itself that it is required")
         return {**schema, "required": [*stated, *flagged]}
 
     def with_required(self, schema: Schema, where: str, *, quiet: bool = False) -> Schema:
@@ -242,7 +242,7 @@ class _Walk:
         if not lacking or (not is_listing and (refers or defined)):
             return schema
         if is_listing and not (quiet or refers):
-            self.note(where, f"{listed(map(repr, lacking))} is required and not described: any value")
+            self.note(where, f"{join_names(map(repr, lacking))} is required and not described: any value")
         made = {**schema, "properties": {**(properties or {}), **dict.fromkeys(lacking, True)}}
         if not is_listing and "additionalProperties" not in schema and "unevaluatedProperties" not in schema:
             made["additionalProperties"] = True  # it listed none, and so took any

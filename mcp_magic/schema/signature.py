@@ -9,7 +9,7 @@ import operator
 import unicodedata
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_magic._text import clean, listed
+from mcp_magic._text import clean, join_names
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.fields import MISSING, UNSET, Field, input_root, root_field
 from mcp_magic.schema.validate import unknown
@@ -134,7 +134,7 @@ def make_docstring(
     unwritable = [child.name for child in children if not _is_parameter(child.name)]
     if unwritable:
         names = ", ".join(f"{name!r}: ..." for name in unwritable)
-        parts.append(f"Python cannot write {listed(unwritable)} as a keyword: give **{{{names}}}.")
+        parts.append(f"Python cannot write {join_names(unwritable)} as a keyword: give **{{{names}}}.")
     returned = _returned(output_schema)
     return clean("\n\n".join([*parts, returned] if returned else parts))
 
@@ -168,7 +168,7 @@ def bind_arguments(
     if missing:
         unwritable = [child.name for child in missing if not _is_parameter(child.name)]
         how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""
-        names = listed((f"{child.name} ({child.type_text})" for child in missing), MAX_MISSING)
+        names = join_names((f"{child.name} ({child.type_text})" for child in missing), MAX_MISSING)
         raise ArgumentsError(f"missing: {names}{how}")
     return given
 

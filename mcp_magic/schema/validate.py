@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import json_arguments
 from mcp_magic.schema.example import example_arguments
@@ -93,9 +93,9 @@ def unknown(names: list[str], field: Field, path: str = "") -> str:
     named = ", ".join(shown(f"{path}.{name}" if path else name) for name in names[:MAX_PROBLEMS])
     more = f" and {len(names) - MAX_PROBLEMS} more" if len(names) > MAX_PROBLEMS else ""
     hint = did_you_mean(names[0], valid) if len(names) == 1 else ""
-    takes = [listed(valid, 12)] if valid else []
+    takes = [join_names(valid, 12)] if valid else []
     if patterns := field.schema.get("patternProperties"):
-        takes.append(f"names that match {listed(map(shorten, patterns), 3)}")
+        takes.append(f"names that match {join_names(map(shorten, patterns), 3)}")
     text = " and ".join(takes) or ("no names" if path else "no arguments")
     return f"unknown argument{'s' if len(names) > 1 else ''} {named}{more}.{hint} It takes {text}"
 
@@ -250,7 +250,7 @@ def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> st
         return f"{name}: a name must be {expected(_part('', names, field))}, got {got}"
     if not error.validator:  # the schema `false`; jsonschema does not say which part of it
         forbidden = [path_text([*path, child.name]) for child in field.children if child.raw is False]
-        return f"{listed(forbidden or [name])}: must be left out"
+        return f"{join_names(forbidden or [name])}: must be left out"
     if error.validator == "oneOf" and not error.context:
         if rivals := _rivals(error):
             return f"{_paths(tuple(path), rivals)}: give only one of them"

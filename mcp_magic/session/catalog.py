@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import to_json
 
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError
 from mcp_magic.loops import on_own_loop
@@ -108,7 +108,7 @@ async def all_pages(
             if number == 1:
                 raise
             reason = one_line(error.details or str(error).partition("\n")[0], MAX_REASON)
-            remark(f"the listing of {field} ends with {counted(len(items), 'items')}: page {number} failed: {reason}")
+            remark(f"the listing of {field} ends with {plural(len(items), 'items')}: page {number} failed: {reason}")
             return items
         more = getattr(page, field)
         cursor = page.next_cursor
@@ -121,7 +121,7 @@ async def all_pages(
             items += new
             remark(
                 f"the listing of {field} goes in a circle: {why} page {number} came before; "
-                f"it ends there, with {counted(len(items), 'items')}"
+                f"it ends there, with {plural(len(items), 'items')}"
             )
             return items
         items += more
@@ -131,8 +131,8 @@ async def all_pages(
         if len(items) > MAX_ITEMS or size > MAX_BYTES:
             break
     remark(
-        f"the listing of {field} does not end: it was stopped after {counted(number, 'pages')} with "
-        f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB"
+        f"the listing of {field} does not end: it was stopped after {plural(number, 'pages')} with "
+        f"{plural(len(items), 'items')} and {size / 1e6:,.0f} MB"
     )
     return items[:MAX_ITEMS]
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import clean, counted, did_you_mean, listed
+from mcp_magic._text import clean, did_you_mean, join_names, plural
 from mcp_magic.ask.elicitation import Questions
 from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.calls.call import Call, CallObserver, Progress, progress_of
@@ -143,8 +143,8 @@ class ToolNamespace:
 
     def __repr__(self) -> str:
         unusable = self._connection.catalog.unusable.get("tools")
-        also = f"; unusable: {listed(unusable)}" if unusable else ""
-        return f"<tools of {self._connection.name!r}: {listed(self)}{also}>"
+        also = f"; unusable: {join_names(unusable)}" if unusable else ""
+        return f"<tools of {self._connection.name!r}: {join_names(self)}{also}>"
 
     def _attributes(self) -> dict[str, str]:
         """Return attribute name -> tool name, without attribute names that fit several tools."""
@@ -300,7 +300,7 @@ class Connection:
     def _listed(self, kind: str) -> None:
         if kind == "tools":
             self._remark_schemas()
-        self.publish("listing", kind, counted(len(self.catalog.cached(kind)), kind))
+        self.publish("listing", kind, plural(len(self.catalog.cached(kind)), kind))
         self._tell()
 
     def _remark_schemas(self) -> None:
@@ -969,7 +969,7 @@ class Connection:
         word, names = kind[:-1], [item.name for item in self.catalog.cached(kind)]
         if (reason := self.catalog.unusable.get(kind, {}).get(name)) is not None:
             return f"the {word} {name!r} of {self.name} cannot be used: {reason} (fault: the server)"
-        missing = f"{self.name} has no {word} {name!r}.{did_you_mean(name, names)} It has: {listed(names)}"
+        missing = f"{self.name} has no {word} {name!r}.{did_you_mean(name, names)} It has: {join_names(names)}"
         return "\n  ".join(filter(None, (missing, self.outdated)))
 
     @on_own_loop
@@ -1002,7 +1002,7 @@ class Connection:
         if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
             return self.catalog.cached(kind)  # fetched again once the session is back
         if kind not in KINDS:
-            raise ArgumentsError(f"{kind!r} is not a kind of listing. There are: {listed(KINDS)}")
+            raise ArgumentsError(f"{kind!r} is not a kind of listing. There are: {join_names(KINDS)}")
         what = f"{self.name}: {kind}"
         await self._sender.open_client(what, timeout)
         late = asyncio.timeout(timeout)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic import errors
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
+from mcp_magic._text import clause, did_you_mean, duration, join_names, sentence
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import one_line
@@ -161,7 +161,7 @@ def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
         return Reason(what, "renew the certificate")
     if "Hostname mismatch" in what or "IP address mismatch" in what:
         return Reason(
-            what, f"connect by a name that it is for ({listed(names, 4) or 'another'}), or get one for this name"
+            what, f"connect by a name that it is for ({join_names(names, 4) or 'another'}), or get one for this name"
         )
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return Reason(what, "--ca FILE names the authority to trust")
@@ -602,7 +602,7 @@ def _details(data: Any) -> str:
 
 
 def _names(values: Iterable[object]) -> str:
-    return listed(str(name)[:40] for name in values)
+    return join_names(str(name)[:40] for name in values)
 
 
 # Why a tool failed, from the server's stderr: since SDK 2.3 MCPServer tells it only its own log.

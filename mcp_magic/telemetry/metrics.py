@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.
@@ -67,7 +67,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
 
     def __repr__(self) -> str:
         failed = sum(self.errors.values())
-        return f"<Metrics: {counted(self.calls, 'calls')} of {counted(len(self), 'tools')}, {failed:,} failed>"
+        return f"<Metrics: {plural(self.calls, 'calls')} of {plural(len(self), 'tools')}, {failed:,} failed>"
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended; `error` is the kind of its failure, or ""."""

@@ -19,7 +19,7 @@ from operator import attrgetter
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp_magic._text import counted, duration, json_text
+from mcp_magic._text import duration, json_text, plural
 from mcp_magic.config.masking import Masker, short_json, to_json
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
@@ -232,7 +232,7 @@ class Trace:
         return iter(self.entries())
 
     def __repr__(self) -> str:
-        return f"<Trace of {counted(len(self), 'messages')}, {self.size:,} bytes>"
+        return f"<Trace of {plural(len(self), 'messages')}, {self.size:,} bytes>"
 
 
 def is_masked(value: Any) -> bool:
@@ -341,7 +341,7 @@ class Recorder:
         return self.trace.entries(self.server)
 
     def __repr__(self) -> str:
-        return f"<Recorder of {self.server!r}: {counted(len(self.entries), 'messages')}>"
+        return f"<Recorder of {self.server!r}: {plural(len(self.entries), 'messages')}>"
 
     def message(self, direction: str, message: dict[str, Any]) -> Entry:
         """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.

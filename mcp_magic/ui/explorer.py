@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import ipywidgets
 
-from mcp_magic._text import counted, duration
+from mcp_magic._text import duration, plural
 from mcp_magic.display.document import STYLE, Markup, inline, joined, mimebundle, only, page, tag, tool_badges
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import middle_cuts, one_line, shorten, visible
@@ -536,7 +536,7 @@ class Servers:
         connections = self._host.connections
         servers: list[Server] = [(name, connection.spec, connection) for name, connection in connections.items()]
         servers += [(name, spec, None) for name, spec in self.offered.items() if name not in connections]
-        label = counted(len(servers), "servers") if connections else "No server is connected yet."
+        label = plural(len(servers), "servers") if connections else "No server is connected yet."
         self.pages.show(servers, label, from_start=False)
         waits = "" in self._pending
         self.button.description = "Cancel" if waits else "Connect"
@@ -554,7 +554,7 @@ class Servers:
             label, tooltip = "Reconnect", f"close the session with {shown} and open a new one"
         actions = [(label, tooltip, partial(self._begin, name, partial(self._open, name)))]
         if connection is not None:
-            counts = [counted(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
+            counts = [plural(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
             unusable = [item for kind in KINDS for item in connection.catalog.unusable.get(kind, {}).items()]
             if unusable:
                 reasons = "; ".join(f"{item}: {reason}" for item, reason in unusable[:SHOWN_UNUSABLE])
@@ -741,7 +741,7 @@ class Explorer:
 
     def _draw_items(self, *, from_start: bool) -> None:
         matches, total = self.found, len(self._index.items(self.kind, self.server))
-        note = f"{counted(total, self.kind)}{f' of {self.server}' if self.server is not None else ''}"
+        note = f"{plural(total, self.kind)}{f' of {self.server}' if self.server is not None else ''}"
         if text := one_line(self.search.value, 60):
             note = f"{len(matches):,} of {note}" if matches else self._no_match(text, note)
         self.items.show(matches, "\n".join([note, *self._ended()]), from_start=from_start)
@@ -757,7 +757,7 @@ class Explorer:
     def _no_match(self, text: str, note: str) -> str:
         """Say what was searched, which other kinds match, and how to see everything again."""
         counts = {kind: len(search(self._index.items(kind, self.server), text)) for kind in KINDS}
-        others = ", ".join(counted(count, kind) for kind, count in counts.items() if count)
+        others = ", ".join(plural(count, kind) for kind, count in counts.items() if count)
         elsewhere = f" It matches {others}." if others else ""
         return (
             f"0 of {note}: no name, title or description has all words of {text!r}.{elsewhere} "
@@ -836,7 +836,7 @@ class Explorer:
         self._scope.close()
 
     def __repr__(self) -> str:
-        return f"<Explorer of {counted(len(self.host), 'servers')}{' (closed)' if self.closed else ''}>"
+        return f"<Explorer of {plural(len(self.host), 'servers')}{' (closed)' if self.closed else ''}>"
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

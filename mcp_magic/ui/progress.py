@@ -8,7 +8,7 @@ from collections import Counter, deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import clean, counted
+from mcp_magic._text import clean, plural
 from mcp_magic.display.document import Markup, details, inline, joined, note, page, preformatted, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.inflight import SIGNS
@@ -76,7 +76,7 @@ class Board:
     def more_waits(self) -> str:
         """Return a line about the waits that have none; "" if there are none."""
         more = len(self.waits) - LINES
-        return f"… {counted(more, 'more waits')}" if more > 0 else ""
+        return f"… {plural(more, 'more waits')}" if more > 0 else ""
 
     def waits_bundle(self) -> dict[str, Any]:
         """Return what waits as a mimebundle."""
@@ -86,7 +86,7 @@ class Board:
     def _lines(self) -> list[str]:
         shown = [report for report in self._over if report.meter.count][-LINES:]
         more = self._calls - len(shown)
-        earlier = [f"… {counted(more, 'more calls')}"] if more > 0 else []
+        earlier = [f"… {plural(more, 'more calls')}"] if more > 0 else []
         return [*earlier, *(outcome_text(report) for report in shown)]
 
     def messages(self) -> tuple[list[str], Counter[str], int]:
@@ -179,6 +179,6 @@ def _counted(levels: Counter[str], forgotten: int) -> str:
     >>> _counted(Counter({"warning": 2, "error": 1}), 0), _counted(Counter(error=1), 0), _counted(Counter(error=1), 2)
     ('3 log messages: 2 warning, 1 error', '1 log message: 1 error', '3 log messages')
     """
-    total = counted(levels.total() + forgotten, "log messages")
+    total = plural(levels.total() + forgotten, "log messages")
     kinds = ", ".join(f"{count:,} {one_line(level, 20)}" for level, count in levels.items())
     return total if forgotten else f"{total}: {kinds}"

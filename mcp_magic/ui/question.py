@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ipywidgets
 
-from mcp_magic._text import counted, listed
+from mcp_magic._text import join_names, plural
 from mcp_magic.ask.question import EDIT, INTERRUPTED, NOT_ANSWERED, Reply, outcome_bundle
 from mcp_magic.display.arguments import changes, page_html, pages, written
 from mcp_magic.display.document import page, tag
@@ -489,8 +489,8 @@ def named(values: Iterable[tuple[str, Any]]) -> str:
     >>> named([("note", "x" * 2000), ("rows", [1, 2])])
     'note (2,000 characters), rows (6 characters)'
     """
-    shown = [f"{in_line(name, 40)} ({counted(len(written(value)), 'characters')})" for name, value in values]
-    return listed(shown, 3)
+    shown = [f"{in_line(name, 40)} ({plural(len(written(value)), 'characters')})" for name, value in values]
+    return join_names(shown, 3)
 
 
 # The panel: the questions of a cell.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic._text import duration, listed, sentence
+from mcp_magic._text import duration, join_names, sentence
 from mcp_magic.apps.app import App
 from mcp_magic.apps.view import can_show
 from mcp_magic.apps.widget import AppWidget
@@ -287,7 +287,7 @@ def _template_request(connection: Connection, template: ResourceTemplate) -> Req
 
     def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
         if secret:
-            return f"# the URI holds a secret ({listed(secret)}); `%mcp read` takes one that you write yourself"
+            return f"# the URI holds a secret ({join_names(secret)}); `%mcp read` takes one that you write yourself"
         return read_line(parsed.expand(_texts(arguments)), connection.name)
 
     about = _heading(name, template.title or "", template.description or "")

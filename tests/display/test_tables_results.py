@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult
 
-from mcp_magic._text import counted
+from mcp_magic._text import plural
 from mcp_magic.display.tables import MAX_COLUMNS, Columns, Records, check_shape, find_rows, find_tables, passages
 from mcp_magic.errors import NoTableError
 from mcp_magic.results import ToolResult
@@ -106,7 +106,7 @@ def test_a_layout_is_a_table(name):
     assert rows.frame().shape == frame.shape == (len(values), len(names))
     assert list(map(str, frame.columns)) == names
     assert frame.astype(object).where(frame.notna(), None).to_numpy().tolist() == values
-    size = f"\n{counted(len(values), 'rows')} x {counted(len(names), 'columns')}"
+    size = f"\n{plural(len(values), 'rows')} x {plural(len(names), 'columns')}"
     assert (size in bundle(text_result(json.dumps(data)))["text/plain"]) is (name not in SHOWN_AS_JSON)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_magic._text import clean, counted, duration
+from mcp_magic._text import clean, duration, plural
 from mcp_magic.agent.transcript.entries import (
     ANSWER,
     OPEN,
@@ -150,7 +150,7 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
             turns += entry.is_turn
             if tokens and entry.usage:
                 usages.append(entry.usage)
-    parts = [counted(turns, "turns"), _calls_text(statuses)] if statuses else []
+    parts = [plural(turns, "turns"), _calls_text(statuses)] if statuses else []
     if spent:
         parts.append(f"{duration(spent)} in tools")
     parts += [tokens_text(add_usage(usages))] if usages else []
@@ -162,8 +162,8 @@ def _calls_text(statuses: Counter[CallStatus]) -> str:
     for status in SIGNS:
         if statuses[status] and status not in (CallStatus.OK, *OPEN):
             count = statuses[status]
-            failed.append(counted(count, "errors") if status == CallStatus.ERROR else f"{count} {status}")
-    return counted(statuses.total(), "calls") + (f" ({', '.join(failed)})" if failed else "")
+            failed.append(plural(count, "errors") if status == CallStatus.ERROR else f"{count} {status}")
+    return plural(statuses.total(), "calls") + (f" ({', '.join(failed)})" if failed else "")
 
 
 # Entries as HTML and as text. All text comes from users, models and servers, so it is escaped here or in
@@ -224,7 +224,7 @@ def _turn(said: Said, level: Level) -> Part:
 
 
 def _pictures(count: int) -> str:
-    return f"[{counted(count, 'images')}]" if count else ""
+    return f"[{plural(count, 'images')}]" if count else ""
 
 
 def _note(entry: Note) -> Part:
@@ -293,7 +293,7 @@ def _call_plain(called: Called, level: Level, text: str) -> str:
 def _call_line(called: Called, limit: int) -> str:
     """Return the arguments of a call on one line; of a program, how long it is."""
     if called.code:
-        return counted(called.code.strip().count("\n") + 1, "lines")
+        return plural(called.code.strip().count("\n") + 1, "lines")
     return call_line(called.sent, called.definition, limit)
 
 

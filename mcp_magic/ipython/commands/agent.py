@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import counted, did_you_mean, listed, sentence
+from mcp_magic._text import did_you_mean, join_names, plural, sentence
 from mcp_magic.agent.transcript import SHOWS
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing, Text
@@ -66,7 +66,7 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
     if missing and "servers" not in given:
         raise UnknownServerError(
             f"the agent {arguments.agent!r} needs the server {missing[0]!r}, which is not connected; `%mcp up` "
-            f"connects what is declared. Connected: {listed(invocation.host)}"
+            f"connects what is declared. Connected: {join_names(invocation.host)}"
         )
     system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
     defaults = {
@@ -116,7 +116,9 @@ def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[st
     if name in agents:
         return agents[name]
     near = did_you_mean(name, agents)
-    known = f"Declared: {listed(agents)}" if agents else "[agents.NAME] in a declaration makes one; `%mcp up` reads it."
+    known = (
+        f"Declared: {join_names(agents)}" if agents else "[agents.NAME] in a declaration makes one; `%mcp up` reads it."
+    )
     raise CommandError(f"%%mcp_agent: no agent {name!r}.{near} {known}")
 
 
@@ -346,9 +348,7 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             thread, turn = await _thread_and_turn(arguments.fork, opened)
             name = arguments.name or f"{thread}-fork"
             turns = await history.fork_thread(opened, thread, turn, name)
-            done = (
-                f"{name!r} has {counted(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
-            )
+            done = f"{name!r} has {plural(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
         if arguments.delete:
             await history.delete_thread(opened, arguments.delete)
             done = f"{arguments.delete!r} is deleted"
@@ -401,7 +401,7 @@ def _turns(thread: str, messages: list[Any]) -> str:
             begins.append(turn + 1)
         turn += is_turn(message)
     later = [f"request {number} begins with turn {first}" for number, first in enumerate(begins, 1) if number > 1]
-    return f"{', '.join([counted(turn, 'turns'), *later[-5:]])}; `%mcp agent --fork {thread}@TURN` copies up to a turn"
+    return f"{', '.join([plural(turn, 'turns'), *later[-5:]])}; `%mcp agent --fork {thread}@TURN` copies up to a turn"
 
 
 async def _thread_and_turn(text: str, saver: Any) -> tuple[str, int | None]:

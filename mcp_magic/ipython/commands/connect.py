@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import ago, did_you_mean, duration, listed
+from mcp_magic._text import ago, did_you_mean, duration, join_names
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
 from mcp_magic.config.servers import discover_servers, find_server, load_config
@@ -243,7 +243,7 @@ def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp con
         )
     if len(words) > 1:
         raise CommandError(
-            f"{typed}: one target at a time, not {listed(words)}; a command goes after `--`:"
+            f"{typed}: one target at a time, not {join_names(words)}; a command goes after `--`:"
             f" {typed} -- {as_command(mask_arguments(command_words(words)))}"
         )
     return invocation.value(words[0])
@@ -273,7 +273,7 @@ def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], C
         if name in entries:
             return entries[name]
         near = did_you_mean(name, entries)
-        raise ConfigError(f"{Path(file).expanduser()} has no server {name!r}.{near} It has: {listed(entries)}")
+        raise ConfigError(f"{Path(file).expanduser()} has no server {name!r}.{near} It has: {join_names(entries)}")
 
     return list(entries.values()), find
 
@@ -313,11 +313,11 @@ CONNECT = Implementation(
 async def _disconnect(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     host = invocation.host
     if bool(arguments.names) == arguments.all:
-        raise CommandError(f"%mcp disconnect: name the servers, or say --all. Connected: {listed(host)}")
+        raise CommandError(f"%mcp disconnect: name the servers, or say --all. Connected: {join_names(host)}")
     names = list(host) if arguments.all else list(dict.fromkeys(arguments.names))
     await host.disconnect(*names)
     rows = [connection.info().row() for connection in host.connections.values()]
-    return _server_listing(rows, note=f"disconnected: {listed(names)}")
+    return _server_listing(rows, note=f"disconnected: {join_names(names)}")
 
 
 DISCONNECT = Implementation(

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_text, write_text
 from mcp_magic.consent.consent import PERSON, outgrown
@@ -87,7 +87,7 @@ def _rule_listing(host: Host, done: str = "") -> Listing:
             "for": f"run {rule.run}" if rule.run else "always",
             "reason": rule.reason or None,
             "from": rule.source or None,
-            "not for (changed)": listed(names, 3) if (names := outgrown(rule, consent.definitions)) else None,
+            "not for (changed)": join_names(names, 3) if (names := outgrown(rule, consent.definitions)) else None,
             "note": never.get(number) or strays.get(number),
         }
         for number, rule in enumerate(consent.rules, 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic import schema
 from mcp_magic._host import owner_of
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.servers import discover_servers
 from mcp_magic.display.document import tool_badges
 from mcp_magic.display.listing import LazyRows, Listing
@@ -250,10 +250,10 @@ async def _load_skill(skills: Skills, name: str) -> ResourceResult:
     found = [skill for skill in entries if skill.name == name]
     if not found:
         names = [skill.name for skill in entries]
-        message = f"no skill {name!r} is listed.{did_you_mean(name, names)} There are: {listed(names)}"
+        message = f"no skill {name!r} is listed.{did_you_mean(name, names)} There are: {join_names(names)}"
         raise UnknownResourceError(message)
     if len(found) > 1:
-        message = f"{len(found)} skills are named {name!r}; say which: {listed(skill.uri for skill in found)}"
+        message = f"{len(found)} skills are named {name!r}; say which: {join_names(skill.uri for skill in found)}"
         raise CommandError(message)
     return (await skills.load(found[0])).result
 
@@ -425,10 +425,10 @@ async def _stop_watching(invocation: Invocation, uri: str | None, server: str | 
     found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]
     if uri is not None and not found:
         watched = [one.watch.uri for one in running()]
-        raise UnknownResourceError(f"{uri} is not watched.{did_you_mean(uri, watched)} Watched: {listed(watched)}")
+        raise UnknownResourceError(f"{uri} is not watched.{did_you_mean(uri, watched)} Watched: {join_names(watched)}")
     for one in found:
         await one.stop("stopped by %mcp watch --stop")
-    return _watches(invocation.host, f"stopped: {listed(one.watch.uri for one in found)}")
+    return _watches(invocation.host, f"stopped: {join_names(one.watch.uri for one in found)}")
 
 
 def _watches(host: Host, note: str = "") -> Listing:

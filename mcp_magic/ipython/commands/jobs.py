@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted, duration
+from mcp_magic._text import duration, plural
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError
@@ -74,7 +74,7 @@ async def _jobs(invocation: Invocation, arguments: argparse.Namespace) -> Job | 
         raise CommandError("%mcp jobs: --cancel takes the number of a job: %mcp jobs 1 --cancel")
     notes = await jobs.resume() if arguments.resume else []
     if not arguments.resume and (left := jobs.unfollowed):
-        notes = [f"{counted(left, 'tasks')} of an earlier kernel or session; `%mcp jobs --resume` takes up the rest"]
+        notes = [f"{plural(left, 'tasks')} of an earlier kernel or session; `%mcp jobs --resume` takes up the rest"]
     rows = [
         {
             "job": job.number,

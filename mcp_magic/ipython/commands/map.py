@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
 from mcp_magic.ipython import completion
@@ -106,8 +106,9 @@ async def _resumed(invocation: Invocation, arguments: argparse.Namespace) -> Map
         others.append("the cell")
     if others:
         taken = ", ".join(map(_written, _RESUMED))
+        names = join_names(others)
         raise CommandError(
-            f"%mcp map: --resume goes on with the map as it is: leave out {listed(others)}. It takes {taken} and -o."
+            f"%mcp map: --resume goes on with the map as it is: leave out {names}. It takes {taken} and -o."
         )
     if arguments.out:
         invocation.shell.user_ns[arguments.out] = run

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted, listed, sentence
+from mcp_magic._text import join_names, plural, sentence
 from mcp_magic.cassette.cassette import MODES, deck
 from mcp_magic.config.parsing import check_name, write_text
 from mcp_magic.display.listing import Listing, Text
@@ -173,7 +173,7 @@ def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change]
     note = ""
     if changes is not None:
         breaking = sum(change.breaking for change in changes)
-        counts = f"{counted(len(changes), 'changes')}{f', {breaking} of them breaking' if breaking else ''}"
+        counts = f"{plural(len(changes), 'changes')}{f', {breaking} of them breaking' if breaking else ''}"
         note = f"It replaced the earlier one{f': {counts}' if changes else '; its interface is the same'}."
     return Listing(
         rows,
@@ -292,7 +292,7 @@ def _cell_server(invocation: Invocation, name: str) -> CellServer:
     if isinstance(found, CellServer):
         return found
     made = [known for known, server in servers.items() if isinstance(server, CellServer)]
-    raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {listed(made)}.")
+    raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {join_names(made)}.")
 
 
 EXPORT = Implementation(
@@ -350,8 +350,8 @@ async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace)
     left = await leave_replayed(invocation.host)
     deck.insert(path, arguments.mode or "once", pauses=arguments.pauses, in_process=arguments.in_process or "live")
     again, failed = await begin_again(invocation.host)
-    notes = [f"disconnected: {listed(left)}"] if left else []
-    notes += [f"opened again, so that the cassette has their beginning: {listed(again)}"] if again else []
+    notes = [f"disconnected: {join_names(left)}"] if left else []
+    notes += [f"opened again, so that the cassette has their beginning: {join_names(again)}"] if again else []
     return notes + [f"{name}: {str(error).partition(chr(10))[0]}" for name, error in failed.items()]
 
 
@@ -362,9 +362,9 @@ async def _stop_cassette(invocation: Invocation) -> list[str]:
     if taken is None:
         return []
     left = await leave_replayed(invocation.host)
-    counts = f"{counted(taken.recorded, 'lines')} written, {counted(taken.played, 'answers')} played"
+    counts = f"{plural(taken.recorded, 'lines')} written, {plural(taken.played, 'answers')} played"
     notes = [f"{_near(taken.path, invocation.directory)}: {counts}"]
-    return notes + ([f"disconnected, because they were replayed: {listed(left)}"] if left else [])
+    return notes + ([f"disconnected, because they were replayed: {join_names(left)}"] if left else [])
 
 
 def _near(path: Path, folder: Path) -> str:
@@ -437,7 +437,7 @@ async def _stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
 def _written(invocation: Invocation, name: str, text: str, connection: Connection) -> Text:
     file = invocation.path(invocation.text(name))
     write_text(file, text)
-    return _noted(f"{file}: {counted(len(text.splitlines()), 'lines')}", connection)
+    return _noted(f"{file}: {plural(len(text.splitlines()), 'lines')}", connection)
 
 
 def _noted(text: str, connection: Connection) -> Text:
@@ -472,7 +472,7 @@ async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Te
     found = await interface_of(connection)
     file = _snapshot_file(invocation, arguments.out, connection.name)
     write_text(file, written(found))
-    counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
+    counts = ", ".join(plural(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
     return _noted(f"{file}: {counts}; `{line}` says what has changed since.", connection)
 
@@ -488,7 +488,7 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     if arguments.check and breaking:
         first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
         more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
-        counts = counted(len(breaking), "breaking changes")
+        counts = plural(len(breaking), "breaking changes")
         outdated = f"\n  {connection.outdated}" if connection.outdated else ""
         raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}{outdated}")
     rows = [

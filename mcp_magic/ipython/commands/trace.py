@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic._text import counted, duration, json_text, listed
+from mcp_magic._text import duration, join_names, json_text, plural
 from mcp_magic.config.masking import KEPT_BYTES, Masker, left_out, whole_length
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
@@ -142,7 +142,7 @@ def _row(entries: list[Entry], others: Mapping[int, Entry]) -> dict[str, Any]:
 
 def _label(entries: Sequence[Entry]) -> str:
     """Return what a row calls its messages: the method of one, or how many lines are one record."""
-    return entries[0].label if len(entries) == 1 else counted(len(entries), "lines")
+    return entries[0].label if len(entries) == 1 else plural(len(entries), "lines")
 
 
 def _cut(entry: Entry) -> str:
@@ -199,11 +199,11 @@ def _answer(result: Any, count: Callable[[list[Any]], int], *, failed: bool = Fa
     content = result.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         first = content[0]
-        more = f" (+{counted(count(content) - 1, 'blocks')})" if len(content) > 1 else ""
+        more = f" (+{plural(count(content) - 1, 'blocks')})" if len(content) > 1 else ""
         said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
         return one_line(f"{error}{said}", SAYS - len(more)) + more
     lists = {_words(name): items for name, items in result.items() if isinstance(items, list)}
-    counts = [counted(count(items), name) for name, items in lists.items()]
+    counts = [plural(count(items), name) for name, items in lists.items()]
     plain = {
         name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")
     }
@@ -303,7 +303,7 @@ async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> Trace
     notes = []
     if arguments.export:
         write_text(invocation.path(arguments.export), "".join(f"{entry.as_json()}\n" for entry in messages))
-        notes.append(f"{counted(len(messages), 'messages')} written to {arguments.export}, secrets masked")
+        notes.append(f"{plural(len(messages), 'messages')} written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
     if len(shown) < len(rows):
         notes.append(f"the last {len(shown):,} of {len(rows):,} rows: --last N lists more")
@@ -498,7 +498,7 @@ def timeline(entries: Sequence[Entry]) -> Timeline:
     axes.grid(axis="x", alpha=0.3)
     return Timeline(
         figure,
-        f"<Timeline of {counted(len(entries), 'messages')} in {end - start:.3g} s, {counted(len(lanes), 'lanes')}>",
+        f"<Timeline of {plural(len(entries), 'messages')} in {end - start:.3g} s, {plural(len(lanes), 'lanes')}>",
     )
 
 
@@ -598,7 +598,7 @@ def _replayed_params(invocation: Invocation, connection: Connection, entry: Entr
     hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
     if hidden:
         raise ArgumentsError(
-            f"%mcp replay: the trace keeps no secrets; type {listed(f'{name}=...' for name in hidden)} again"
+            f"%mcp replay: the trace keeps no secrets; type {join_names(f'{name}=...' for name in hidden)} again"
         )
     return {**params, "arguments": given} if inside else given
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import join_names
 from mcp_magic.config.parsing import slug
 from mcp_magic.config.project import (
     find_declaration,
@@ -78,7 +78,7 @@ def _said(declaration: Declaration) -> list[str]:
         f"{action} {written(rule[action])}" for rule in declaration.consent for action in ACTIONS if action in rule
     ]
     return [
-        *([f"agents declared: {listed(declaration.agents)}"] if declaration.agents else []),
+        *([f"agents declared: {join_names(declaration.agents)}"] if declaration.agents else []),
         *([f"sets {', '.join(settings)}"] if settings else []),
         *([f"rules: {', '.join(rules)}"] if rules else []),
     ]
@@ -162,9 +162,9 @@ def _take_over(invocation: Invocation, declaration: Declaration, cell: str, *, d
             del agents[name]
         for name, agent in declaration.agents.items():
             agents[name] = {**agent, "source": source, "cell": cell}
-    said = [f"{'would be dropped' if dry else 'no longer in force'}: {listed(gone)}"] if gone else []
+    said = [f"{'would be dropped' if dry else 'no longer in force'}: {join_names(gone)}"] if gone else []
     if others and cell.startswith("text "):
-        said.append(f"still in force, from other cells: {listed(others)} (`%mcp approvals --remove N` drops one)")
+        said.append(f"still in force, from other cells: {join_names(others)} (`%mcp approvals --remove N` drops one)")
     return said
 
 
