@@ -18,7 +18,6 @@ import asyncio
 import json
 import logging
 import math
-import re
 import socket
 import time
 from collections import Counter, deque
@@ -42,14 +41,13 @@ from mcp_magic.errors import (
     SessionError,
     on_one_line,
 )
-from mcp_magic.protocol import BUSY, LogMessage, at_least, has_ended, is_said, log_text, ping, without_context
+from mcp_magic.protocol import LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
 
-    from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import Position
 
 
@@ -1371,85 +1369,3 @@ def most_at_once() -> int:
         return MOST_AT_ONCE
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))
-
-
-# The only rules for retries.
-#
-# Retried are requests that certainly did not run (no connection, a session that the server has forgotten, or HTTP 429
-# or 503) and requests that are harmless to repeat (listings and the like, and tools that a trusted server declares
-# read-only or idempotent). Nothing else is ever sent twice.
-
-BUSY_ATTEMPTS = 2  # how often `Retry-After` is honoured for one request
-
-LOST_ATTEMPTS = 3  # how often a request that could not connect is retried once its server is back
-
-METHOD_NOT_FOUND = -32601  # JSON-RPC error code
-
-_NO_SESSION = re.compile(
-    r"\b(no|no valid|invalid|unknown|expired|missing|terminated|closed)\b.{0,10}\bsession\b"
-    r"|\bsession\b.{0,30}\b(not found|unknown|expired|invalid|terminated|closed|does not exist|not exist)\b"
-    r"|\bserver not initialized\b",
-    re.IGNORECASE,
-)
-"""Messages of servers with HTTP 400 about a session that they do not know. The specification requires 404, but the
-TypeScript SDK's examples, and many servers made from them, answer 400 "No valid session ID provided"; its transport
-answers 400 "Server not initialized"."""
-
-
-@dataclass
-class RetryBudget:
-    """The retries of one request."""
-
-    harmless: bool
-    patient: bool = True
-    renewed: bool = False
-    busy: int = 0
-    lost: int = 0
-    waited: float = 0.0
-
-
-def is_repeatable(spec: Spec, tool: Any) -> bool:
-    """Whether a call may be sent twice: the tool's hints say so, and the user trusts its server."""
-    hints = tool.annotations if tool is not None else None
-    if hints is None or not spec.trust:
-        return False
-    return hints.read_only_hint is True or hints.idempotent_hint is True
-
-
-_FORGETTING = (400, 410, 422)  # HTTP statuses, beside 404, with which servers say that they do not know a session
-
-_SHORT = 1_000  # characters of a body that may say so; a longer one is a page about something else
-
-
-def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
-    """Whether HTTP answered that the server does not know the session, so that the request never reached a tool."""
-    code = getattr(failure, "code", None)
-    if attempt.status == 404 and not attempt.had_session:  # it does not have what was asked for
-        return False
-    if attempt.status == 404:
-        # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.
-        if code is None or code == METHOD_NOT_FOUND or has_ended(failure):
-            return False
-        return not is_said(failure) or says_no_session(str(failure))  # another answer to the request itself
-    if attempt.status not in _FORGETTING or code is None:
-        return False
-    own = attempt.status == 400 and says_no_session(str(failure))
-    return own or (attempt.had_session and not is_said(failure) and says_no_session(attempt.body[:_SHORT]))
-
-
-def says_no_session(text: str) -> bool:
-    """Whether the text of an HTTP error means that the server does not know the session.
-
-    >>> says_no_session("Bad Request: No valid session ID provided"), says_no_session("Session not found")
-    (True, True)
-    >>> says_no_session("Bad Request: Server not initialized"), says_no_session("the session is full")
-    (True, False)
-    """
-    return _NO_SESSION.search(text) is not None
-
-
-def cannot_have_run(failure: BaseException, attempt: Attempt) -> bool:
-    """Whether a request that failed certainly did not run."""
-    if attempt.refused and not attempt.written:
-        return True
-    return attempt.status in BUSY or is_forgotten(failure, attempt)

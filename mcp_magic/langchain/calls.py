@@ -17,20 +17,17 @@ from mcp_magic._text import clause, duration
 from mcp_magic.errors import (
     CassetteError,
     ConnectError,
-    HTTPStatusError,
     MCPMagicError,
     ProtocolError,
     RequestTimeoutError,
     SessionClosedError,
     SessionError,
-    UnreachableError,
 )
-from mcp_magic.inflight import Limits, is_repeatable
+from mcp_magic.flight.retry import MODEL, failure_of, is_repeatable
+from mcp_magic.inflight import Limits
 from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, bounded, storable, to_content
-from mcp_magic.protocol import AWAY
 from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.reconnect import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -43,18 +40,12 @@ if TYPE_CHECKING:
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
 #
-# A repeat is safe if the call certainly did not reach the tool (nothing listened, or the session had ended before), or
-# if a trusted server declares the tool read-only or idempotent (`inflight.py`). No other call is sent twice. A session
-# that reconnects by itself (`session/supervisor.py`) waits in its own code and is not reopened here.
+# `flight/retry.py` says what is repeated. A session that reconnects by itself (`session/supervisor.py`) is not reopened
+# here.
 
 T = TypeVar("T")
 
 LEAST_ERROR = 2000  # characters of an error that a model reads, also where it reads less of a result
-
-ATTEMPTS = 3  # attempts for one call
-
-FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
-"""Backoff in seconds: before the second attempt, before any attempt at most, and the random part of each."""
 
 
 def current(connection: Connection) -> Connection:
@@ -70,23 +61,14 @@ async def retrying(
     breaker: Callable[[Connection], Breaker],
     repeatable: Callable[[], bool],
 ) -> T:
-    """Run `send` on the open session, at most three times, with exponential backoff and jitter."""
-
-    def again(error: Exception) -> bool:
-        if isinstance(error, SessionClosedError):
-            if error.waited:  # long enough
-                return False
-            return _can_reopen(current(connection)) and (not error.sent or repeatable())
-        if isinstance(error, RequestTimeoutError):
-            return repeatable()
-        return _may_be_there_soon(error)
+    """Run `send` on the open session, and again where the rules for retries allow it."""
 
     async def once() -> T:
         live = await _opened(current(connection), breaker)
         with breaker(live).attempt((live.name, live.opened_at)):
             return await send(live)
 
-    return await _attempts(once, again)
+    return await _attempts(once, repeatable, lambda: _can_reopen(current(connection)))
 
 
 async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breaker) -> Connection:
@@ -96,23 +78,22 @@ async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breake
         with breaker.attempt():
             return await connect()
 
-    return await _attempts(once, _may_be_there_soon)
+    return await _attempts(once, lambda: False, lambda: False)
 
 
-async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[Exception], bool]) -> T:
-    backoff: Backoff | None = None
+async def _attempts(
+    once: Callable[[], Awaitable[T]], repeatable: Callable[[], bool], can_reopen: Callable[[], bool]
+) -> T:
+    backoff = MODEL.backoff()
     while True:
         try:
             return await once()
         except Exception as error:
-            backoff = backoff or Backoff(FIRST_WAIT, MAX_WAIT, jitter=JITTER)
-            if not again(error) or backoff.attempts == ATTEMPTS - 1:
+            if isinstance(error, SessionClosedError) and (error.waited or not can_reopen()):
+                raise
+            if not MODEL.allows(failure_of(error), backoff.attempts, is_harmless=repeatable()):
                 raise
         await asyncio.sleep(backoff.pause())
-
-
-def _may_be_there_soon(error: Exception) -> bool:
-    return isinstance(error, UnreachableError) or (isinstance(error, HTTPStatusError) and error.status in AWAY)
 
 
 def _can_reopen(connection: Connection) -> bool:

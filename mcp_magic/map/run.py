@@ -38,10 +38,10 @@ from mcp_magic.errors import (
     MCPMagicError,
     MissingDependencyError,
     ProtocolError,
-    RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import SIGNS, InFlightRequest, Limits, Look, State, check_seconds, is_repeatable
+from mcp_magic.flight.retry import MAY_HAVE_RUN, ROWS, Failure, failure_of, is_repeatable
+from mcp_magic.inflight import SIGNS, InFlightRequest, Limits, Look, State, check_seconds
 from mcp_magic.loops import on_own_loop, soon_on
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
@@ -58,7 +58,6 @@ from mcp_magic.map.tally import (
     commonest,
     kind_of,
 )
-from mcp_magic.protocol import BUSY
 from mcp_magic.results.reasons import reason
 from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver
     from mcp_magic.session.services import Services
 
-ATTEMPTS = 8  # maximum number of attempts for one row
 
 MAX_ERROR = 2_000  # characters of a tool's error in the column `error`
 
@@ -825,22 +823,22 @@ class MapRun:
 
     def _failed(self, item: MapItem, stage: _Stage, error: MCPMagicError, sent: float) -> tuple[bool, bool]:
         """Return whether a failed call is made again, and whether it may have run."""
-        is_left = item.attempts < ATTEMPTS
-        if isinstance(error, ProtocolError) and error.status in BUSY:
+        failure = failure_of(error)
+        again = ROWS.allows(failure, item.attempts - 1, is_harmless=stage.repeatable)
+        if isinstance(error, ProtocolError) and failure is Failure.BUSY:
             self.refusals.append(self._seconds)
             stage.pace.refused(sent, error.retry_after)
             if stage.pace.is_stuck:
                 self._stop(error)
-            return is_left, False
-        if isinstance(error, RequestTimeoutError):
+        elif failure is Failure.LATE:
             stage.pace.refused(sent)
-            return stage.repeatable and is_left, True
-        if isinstance(error, SessionClosedError):
-            if stage.step.connection.state not in (SessionState.OPEN, SessionState.RECONNECTING):
-                self._stop(error)
-                return False, error.sent
-            return (stage.repeatable or not error.sent) and is_left, error.sent
-        return False, False
+        elif isinstance(error, SessionClosedError) and stage.step.connection.state not in (
+            SessionState.OPEN,
+            SessionState.RECONNECTING,
+        ):
+            self._stop(error)
+            again = False
+        return again, failure in MAY_HAVE_RUN
 
     async def _send(self, stage: _Stage, arguments: dict[str, Any], decision: Decision | None) -> ToolResult:
         self._tally.send(stage.step.connection.name)

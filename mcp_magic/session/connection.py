@@ -24,9 +24,9 @@ from mcp_magic.errors import (
     UnknownToolError,
     on_one_line,
 )
+from mcp_magic.flight.retry import METHOD_NOT_FOUND, is_repeatable
 from mcp_magic.inflight import (
     CALL,
-    METHOD_NOT_FOUND,
     AnyResult,
     Attempt,
     InFlightRequest,
@@ -34,7 +34,6 @@ from mcp_magic.inflight import (
     QuestionQueue,
     call_tool,
     check_seconds,
-    is_repeatable,
 )
 from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.protocol import OutputCheck, check_output, checked, until_answered, without_context

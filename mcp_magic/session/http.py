@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from mcp_magic import inflight
+from mcp_magic.flight.retry import Backoff
 from mcp_magic.protocol import AWAY, REFUSED
 from mcp_magic.results.reasons import MAX_WHOLE
 from mcp_magic.session.bodies import (
@@ -30,7 +31,7 @@ from mcp_magic.session.bodies import (
     read_whole,
     whole_events,
 )
-from mcp_magic.session.reconnect import Backoff, Pacing
+from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.sse import Inbox
 from mcp_magic.session.wire import Event, Wire
 

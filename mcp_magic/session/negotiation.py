@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.inflight import says_no_session
+from mcp_magic.flight.retry import says_no_session
 from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
 from mcp_magic.stderr import ErrorLog, has_read
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -18,7 +17,8 @@ from mcp_magic.errors import (
     MissingDependencyError,
     TargetError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, current_attempt, is_forgotten
+from mcp_magic.flight.retry import METHOD_NOT_FOUND, Backoff, is_forgotten
+from mcp_magic.inflight import Attempt, current_attempt
 from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
@@ -59,46 +59,6 @@ class Reconnection:
     def backoff(self) -> Backoff:
         """Return the pauses between the attempts to reconnect a session that was just lost."""
         return Backoff(self.first, self.longest, jitter=self.jitter, total=self.total)
-
-
-LASTED_SECONDS = 60.0  # after something that lasted this many seconds, the next pause is the first again
-
-
-class Backoff:
-    """The pauses between attempts, in seconds: each is twice as long as the one before, up to the longest.
-
-    `jitter` is the random part of a pause, `total` the time after which to give up, and `next` when the next attempt is
-    due (`time.monotonic()`); None while one is running.
-    """
-
-    def __init__(self, first: float, longest: float, *, jitter: float = 0.0, total: float = math.inf) -> None:
-        self.attempts = 0
-        self.next: float | None = None
-        self._first = first
-        self._longest = longest
-        self._jitter = jitter
-        self._total = total
-        self._started = time.monotonic()
-
-    @property
-    def away(self) -> float:
-        """Seconds since the first failure."""
-        return time.monotonic() - self._started
-
-    @property
-    def left(self) -> float:
-        """Seconds until it is given up."""
-        return max(0.0, self._total - self.away)
-
-    def pause(self, lasted: float = 0.0) -> float:
-        """Note a failed attempt, or the end of what lasted so many seconds; return the seconds until the next."""
-        if lasted > LASTED_SECONDS:
-            self.attempts = 0
-        pause: float = min(self._first * 2.0 ** min(self.attempts, 60), self._longest)
-        pause *= 1 + random.uniform(-self._jitter, self._jitter)  # needs no cryptographic randomness
-        self.attempts += 1
-        self.next = time.monotonic() + pause
-        return pause
 
 
 QUIET_SECONDS = 10.0  # after so many seconds without a repetition, the next one is immediate again

@@ -1,8 +1,8 @@
 """The sender of requests: deadlines, safe retries, and errors that say what to do.
 
 Every request goes through it. A request that finds its session lost waits for the reconnect. A streamable-HTTP server
-that has forgotten the session gets a new one, and the request again. `Retry-After` is honoured. `inflight.py` decides
-which requests may be retried.
+that has forgotten the session gets a new one, and the request again. `Retry-After` is honoured. `flight/retry.py`
+decides which requests may be retried.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from mcp_magic.errors import (
     SessionClosedError,
     SessionError,
 )
+from mcp_magic.flight.retry import MAY_HAVE_RUN, Failure, Retries, failure_of_attempt
 from mcp_magic.inflight import (
-    BUSY_ATTEMPTS,
-    LOST_ATTEMPTS,
     NOBODY,
     Answerers,
     Attempt,
@@ -32,14 +31,11 @@ from mcp_magic.inflight import (
     Look,
     QuestionQueue,
     Reports,
-    RetryBudget,
-    cannot_have_run,
     check_seconds,
     current_attempt,
-    is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import BUSY, is_closed, leaf, named, until_answered, without_context
+from mcp_magic.protocol import leaf, named, until_answered, without_context
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import (
     away,
@@ -64,8 +60,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NOT_SHOWN = nullcontext()
-
-BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
 
 LISTEN_SECONDS = 60.0  # seconds that a server has to answer the ping which shows that it works on no abandoned call
 
@@ -212,7 +206,7 @@ class RequestSender:
         )
         call = request if how.is_call else None
         client = self._supervisor.client
-        repeats: RetryBudget | None = None
+        retries: Retries | None = None
         takes_turn = how.is_call and self._takes_turns
         with request if how.is_counted and reports.reporter is not None else _NOT_SHOWN:
             if client is None:
@@ -233,13 +227,13 @@ class RequestSender:
                     if takes_turn:
                         self._free.release()
                 await self._supervisor.after_failure(client, failure)
-                repeats = repeats or RetryBudget(how.is_harmless, patient=how.limits.waits_if_busy)
-                if not await self._again(client, failure, attempt, repeats, timeout):
+                retries = retries or Retries(how.limits, is_harmless=how.is_harmless)
+                if not await self._again(client, failure, attempt, retries):
                     break
                 client = await self.open_client(what, timeout)
             self.failures += how.is_counted
             with without_context:
-                raise self._failed(failure, attempt, what, timeout, repeats)
+                raise self._failed(failure, attempt, what, timeout, retries)
 
     def _answerers(self, how: Sending) -> Answerers:
         own = how.answerers
@@ -315,35 +309,23 @@ class RequestSender:
             why = why_unanswered(error, is_closing=self._supervisor.is_closing)
             wire.recorder.give_up(attempt.awaited.number, why)
 
-    async def _again(
-        self, client: Client, failure: Exception, attempt: Attempt, repeats: RetryBudget, timeout: float | None
-    ) -> bool:
+    async def _again(self, client: Client, error: Exception, attempt: Attempt, retries: Retries) -> bool:
         """Decide whether to retry a failed request; wait for a busy server first."""
-        if not repeats.renewed and self._wants_handshake(client, failure, attempt):
-            repeats.renewed = True
-            self._supervisor.report(Event.UNINITIALIZED, client)
-            return self._supervisor.client is not client
-        if not repeats.renewed and is_forgotten(failure, attempt):
-            repeats.renewed = True
-            self._supervisor.report(Event.FORGOTTEN, client)
-            return True
-        wait = attempt.retry_after
-        if attempt.status in BUSY:
-            if wait is None or not repeats.patient:
-                return False
-            longest = BUSY_SECONDS if timeout is None else min(timeout, BUSY_SECONDS)
-            if repeats.busy >= BUSY_ATTEMPTS or repeats.waited + wait > longest:
-                return False
-            repeats.busy += 1
-            repeats.waited += wait
-            await asyncio.sleep(wait)
-            return True
-        if not is_closed(failure) or not (self._supervisor.comes_back or self._supervisor.client is not None):
+        supervisor = self._supervisor
+        wants_handshake = not retries.repeats[Failure.FORGOTTEN] and self._wants_handshake(client, error, attempt)
+        failure = Failure.FORGOTTEN if wants_handshake else failure_of_attempt(error, attempt)
+        comes_back = supervisor.comes_back or supervisor.client is not None
+        if failure in (Failure.UNSENT, Failure.LOST) and not comes_back:
             return False
-        repeats.lost += 1
-        if cannot_have_run(failure, attempt):
-            return repeats.lost <= LOST_ATTEMPTS
-        return repeats.harmless and repeats.lost <= 1
+        pause = retries.pause(failure, attempt.retry_after)
+        if pause is None:
+            return False
+        if failure is Failure.FORGOTTEN:
+            supervisor.report(Event.UNINITIALIZED if wants_handshake else Event.FORGOTTEN, client)
+            return not wants_handshake or supervisor.client is not client
+        if pause:
+            await asyncio.sleep(pause)
+        return True
 
     def _wants_handshake(self, client: Client, failure: Exception, attempt: Attempt) -> bool:
         """Whether a server has discovered a session and refuses its requests.
@@ -356,14 +338,15 @@ class RequestSender:
         return wants_handshake(failure, attempt.status)
 
     def _failed(
-        self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, repeats: RetryBudget
+        self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, retries: Retries
     ) -> Exception:
         if isinstance(attempt.error, AuthorizationError):
             return AuthorizationError(*attempt.error.args)
         if named(cause := leaf(failure), "mcp", "InputRequiredRoundsExceededError"):
             return SessionError(f"{what}: asked {cause.max_rounds} times; given up.")  # type: ignore[attr-defined]
         error = request_error(failure, self._place, what, timeout, attempt)
-        if repeats.renewed and is_forgotten(failure, attempt):
+        meaning = failure_of_attempt(failure, attempt)
+        if meaning is Failure.FORGOTTEN and retries.repeats[meaning]:
             error.args = (f"{error}\n  tried in two sessions; the server forgot each at once",)
         note_refusal(error)
         if isinstance(error, RequestTimeoutError):
@@ -371,10 +354,10 @@ class RequestSender:
             clues = [clue for clue in (in_vain, self._works_on(attempt)) if clue]
             return RequestTimeoutError("\n  ".join((str(error), *clues))) if clues else error
         if isinstance(error, SessionClosedError):
-            error.sent = error.sent and not cannot_have_run(failure, attempt)
+            error.sent = error.sent and (meaning in MAY_HAVE_RUN or meaning is Failure.FINAL)
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
                 return lost_error(self._place.name, what, attempt.error or failure, self._place)
-            if error.sent and not repeats.harmless:
+            if error.sent and not retries.is_harmless:
                 return closed_error(self._place, failure, what, attempt.begun)
         return error
 

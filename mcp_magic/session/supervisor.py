@@ -31,7 +31,7 @@ from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up, why_unanswered
 from mcp_magic.session.negotiation import Negotiation, unless_listening
-from mcp_magic.session.reconnect import Answer, Backoff, Pacing, is_hopeless, look
+from mcp_magic.session.reconnect import Answer, Pacing, is_hopeless, look
 from mcp_magic.session.wire import Event, Place, Wire, text_of
 from mcp_magic.stderr import terminate
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
+    from mcp_magic.flight.retry import Backoff
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.services import Services
     from mcp_magic.session.transports import Transport

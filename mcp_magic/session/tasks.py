@@ -26,7 +26,8 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, AnyResult, InFlightRequest, Limits, Look, Reports
+from mcp_magic.flight.retry import METHOD_NOT_FOUND
+from mcp_magic.inflight import AnyResult, InFlightRequest, Limits, Look, Reports
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import request_error
 from mcp_magic.session.requests import RequestSender, Sending

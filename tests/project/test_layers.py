@@ -33,6 +33,7 @@ LAYERS = (
     "sqlite",
     "trace",
     "inflight",
+    "flight",
     "consent",
     "calls",
     "telemetry",

@@ -1,0 +1,71 @@
+"""Which failed requests are sent again, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_magic.errors import (
+    HTTPStatusError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionClosedError,
+    SessionError,
+    UnreachableError,
+)
+from mcp_magic.flight.retry import MODEL, ROWS, Failure, Retries, failure_of
+from mcp_magic.inflight import Limits
+
+
+def with_facts(error, **facts):
+    vars(error).update(facts)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (with_facts(SessionClosedError("lost"), sent=True), Failure.LOST),
+        (with_facts(SessionClosedError("lost"), sent=False), Failure.UNSENT),
+        (RequestTimeoutError("late"), Failure.LATE),
+        (UnreachableError("nobody listens"), Failure.UNSENT),
+        (with_facts(HTTPStatusError("a proxy"), status=502), Failure.UNSENT),
+        (with_facts(HTTPStatusError("no credentials"), status=401), Failure.FINAL),
+        (with_facts(ProtocolError("busy"), status=429), Failure.BUSY),
+        (with_facts(ProtocolError("an error"), status=500), Failure.FINAL),
+        (SessionError("another"), Failure.FINAL),
+        (ValueError("another"), Failure.FINAL),
+    ],
+    ids=lambda value: value.name if isinstance(value, Failure) else None,
+)
+def test_errors_say_whether_the_request_may_have_run(error, failure):
+    assert failure_of(error) is failure
+
+
+@pytest.mark.parametrize("failure", [Failure.LOST, Failure.LATE])
+@pytest.mark.parametrize("policy", [MODEL, ROWS])
+def test_only_a_harmless_request_is_repeated_when_it_may_have_run(policy, failure):
+    assert policy.allows(failure, 0, is_harmless=True)
+    assert not policy.allows(failure, 0, is_harmless=False)
+    assert policy.allows(Failure.UNSENT, 0, is_harmless=False)
+    assert not policy.allows(failure, policy.most[failure], is_harmless=True)
+    assert not policy.allows(Failure.FINAL, 0, is_harmless=True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "waits"),
+    [
+        (Limits(), [20.0, 30.0]),
+        (Limits(), [61.0]),
+        (Limits(), [None]),
+        (Limits(timeout=25), [20.0, 6.0]),
+        (Limits(waits_if_busy=False), [0.0]),
+    ],
+)
+def test_a_busy_server_is_waited_for_twice_and_within_the_deadline(limits, waits):
+    retries = Retries(limits, is_harmless=False)
+    pauses = [retries.pause(Failure.BUSY, wait) for wait in waits]
+    if waits == [20.0, 30.0]:
+        assert pauses == waits
+        assert retries.pause(Failure.BUSY, 1.0) is None
+    else:
+        assert pauses[-1] is None
