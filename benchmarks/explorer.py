@@ -48,7 +48,7 @@ def rename(change):
     for row in rows:
         row.description = change["new"]
 field.observe(rename, "value")
-print(explorer.search.model_id, field.model_id, len(kinds))
+print(explorer.filter.search.model_id, field.model_id, len(kinds))
 """
 BARE_OPEN = "bare = bare_widgets(kinds)\nbare"
 CLOSE = "for widget in (explorer, *bare.children, bare):\n    widget.close()"

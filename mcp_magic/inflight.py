@@ -24,7 +24,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from numbers import Real
@@ -737,7 +737,7 @@ class InFlightRequest:
             return
         whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
         text = log_text(message.data, self._look.masked, KEPT_CHARACTERS)
-        self.report.log(message._replace(logger=whose, data=text))
+        self.report.log(replace(message, logger=whose, data=text))
         self.show()
 
     # Questions

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -200,7 +201,8 @@ def instead(method: str) -> str:
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")  # from least to most severe
 
 
-class LogMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LogMessage:
     """A log notification: when it came (`time.time()`), its level, its logger and its data."""
 
     time: float

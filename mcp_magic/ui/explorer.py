@@ -28,49 +28,88 @@ if TYPE_CHECKING:
     from mcp_magic.ui.request_form import RequestForm, Save
 
     Connect = Callable[[str], Awaitable[Any]]
+    Identity = tuple[str, str, str]
+    MakeForm = Callable[[Connection, Any], RequestForm]  # makes the form of a connection's item
 
 
 # The details of the chosen item: its card, or its form with the result.
 
-KEPT = 10  # forms kept besides the one that is shown. A form has from ten to some hundred widgets.
+MAX_FORMS = 10  # forms kept besides the one that is shown. A form has from ten to some hundred widgets.
+
+
+class Forms:
+    """The forms that were used, with their input, by their items."""
+
+    def __init__(self, make: MakeForm) -> None:
+        self._make = make
+        self._forms: dict[Identity, RequestForm] = {}  # the oldest first
+
+    def __contains__(self, identity: Identity) -> bool:
+        return identity in self._forms
+
+    def get(self, connection: Connection, item: Item) -> RequestForm:
+        """Return an item's form, or a new one with its input if the session or the definition has changed."""
+        old = self._forms.get(item.identity)
+        if old is not None:
+            is_current = old.connection is connection and old.definition == item.definition
+            if old.running or is_current:
+                return old
+        form = self._forms[item.identity] = self._make(connection, item.definition)
+        if old is not None:
+            if old.touched:
+                form.set_arguments(old.form.draft)
+            old.close()
+        return form
+
+    def leave(self, identity: Identity) -> None:
+        """Keep a form that is no longer shown if it was used; otherwise close it."""
+        form = self._forms.pop(identity)
+        if form.touched:
+            self._forms[identity] = form
+        else:
+            form.close()
+        while len(self._forms) > MAX_FORMS:
+            # a running form goes last: closing it cancels its request
+            self.discard(min(self._forms, key=lambda identity: self._forms[identity].running))
+
+    def discard(self, identity: Identity) -> None:
+        """Close a form, and forget it."""
+        self._forms.pop(identity).close()
+
+    def close(self) -> None:
+        """Close all forms."""
+        for identity in list(self._forms):
+            self.discard(identity)
 
 
 class Detail:
-    """The card of an item, or its form; a form that was used is kept, with its input, until its item is chosen again.
+    """The card of an item, or its form; a form that was used is kept until its item is chosen again."""
 
-    `make_form` makes the form of a connection's item.
-    """
-
-    def __init__(
-        self,
-        scope: WidgetScope,
-        doing: LoopRunner,
-        make_form: Callable[[Connection, Any], RequestForm],
-        on_close: Callable[[], None],
-    ) -> None:
-        self._scope, self._doing, self._make_form, self._on_close = scope, doing, make_form, on_close
-        self._forms: dict[tuple[str, str, str], RequestForm] = {}  # the oldest first
+    def __init__(self, scope: WidgetScope, loop: LoopRunner, make_form: MakeForm, on_close: Callable[[], None]) -> None:
+        self._forms = Forms(make_form)
+        self._on_close = on_close
         self._connection: Connection | None = None
         self.item: Item | None = None
         self.form: RequestForm | None = None
         self.card = scope.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-card",))
         self.note = scope.make(ipywidgets.HTML, "label")
-        self.open = self._button("Open form", "fill in the arguments and run it", self.open_form)
-        self.read = self._button("Read", "read this resource and show it here", self.read_it)
-        self.back = self._button("Close form", "discard the form and go back to the card", self.close_form)
-        self.hide = self._button("Close", "close this card", self._closed)
+
+        def button(text: str, tooltip: str, do: Callable[[], None]) -> Any:
+            return scope.button(text, tooltip, partial(loop.soon, do))
+
+        self.open = button("Open form", "fill in the arguments and run it", self.open_form)
+        self.read = button("Read", "read this resource and show it here", self.read_resource)
+        self.back = button("Close form", "discard the form and go back to the card", self.close_form)
+        self.hide = button("Close", "close this card", self._hide)
         self.buttons = scope.make(ipywidgets.HBox, "line")
         self.widget = scope.make(ipywidgets.VBox, "detail", _dom_classes=("mcp-explorer-detail",))
-
-    def _button(self, text: str, tooltip: str, do: Callable[[], None]) -> Any:
-        return self._scope.button(text, tooltip, lambda: self._doing.soon(do))
 
     def show(self, connection: Connection, item: Item) -> None:
         """Show an item's card, or its form if one is kept."""
         self._leave()
         self._connection, self.item = connection, item
         self.card.value = card(connection, item)
-        if item.where in self._forms:
+        if item.identity in self._forms:
             self.open_form()
         else:
             self._draw()
@@ -79,8 +118,8 @@ class Detail:
         """Update the shown item from its server's present definition; None if it is gone."""
         if self.item is None:
             return
-        if over := ended(self.item.server, connection):
-            self.say(over, error=True)
+        if end := end_of_session(self.item.server, connection):
+            self.say(end, error=True)
             return
         if item is None or connection is None:
             self.say(f"{self.item.label} is no longer offered", error=True)
@@ -104,28 +143,14 @@ class Detail:
         if self.item is None or self._connection is None or self.form is not None:
             return
         try:
-            self.form = self._current_form(self._connection, self.item)
+            self.form = self._forms.get(self._connection, self.item)
         except MCPMagicError as error:  # a template that cannot be filled in; the card still has the line to type
             self.say(str(error), error=True)
             return
         self.buttons.children = (self.back, self.hide)
         self.widget.children = (self.buttons, self.note, self.form.widget)
 
-    def _current_form(self, connection: Connection, item: Item) -> RequestForm:
-        """Return an item's kept form, or a new one with its input if the session or the definition has changed."""
-        known = self._forms.get(item.where)
-        if known is not None:
-            is_current = known.connection is connection and known.definition == item.definition
-            if known.running or is_current:
-                return known
-        form = self._forms[item.where] = self._make_form(connection, item.definition)
-        if known is not None:
-            if known.touched:
-                form.set_arguments(known.form.draft)
-            known.close()
-        return form
-
-    def read_it(self) -> None:
+    def read_resource(self) -> None:
         """Read the resource, as a form without arguments."""
         self.open_form()
         if self.form is not None:
@@ -134,12 +159,12 @@ class Detail:
     def close_form(self) -> None:
         """Discard the form with its contents, and show the card."""
         if self.item is not None:
-            self._discard(self.item.where)
+            self._forms.discard(self.item.identity)
             self.form = None
             self.say("")
             self._draw()
 
-    def _closed(self) -> None:
+    def _hide(self) -> None:
         self.clear()
         self._on_close()
 
@@ -153,29 +178,17 @@ class Detail:
         self.widget.children = (self.card, self.buttons, self.note)
 
     def _leave(self) -> None:
-        """Keep the shown form if it was used; otherwise close it."""
         self.say("")
         if self.form is not None and self.item is not None:
-            where = self.item.where
-            if self.form.touched:
-                self._forms[where] = self._forms.pop(where)
-            else:
-                self._discard(where)
-            while len(self._forms) > KEPT:
-                # a running form goes last: closing it cancels its request
-                self._discard(min(self._forms, key=lambda where: self._forms[where].running))
+            self._forms.leave(self.item.identity)
         self.form = None
-
-    def _discard(self, where: tuple[str, str, str]) -> None:
-        self._forms.pop(where).close()
 
     def close(self) -> None:
         """Close the forms; the scope closes the other widgets."""
-        for where in list(self._forms):
-            self._discard(where)
+        self._forms.close()
 
 
-def ended(server: str, connection: Connection | None) -> str:
+def end_of_session(server: str, connection: Connection | None) -> str:
     """Return a line if a server's session is over, with what opens it again; else ""."""
     state = "closed" if connection is None else connection.state
     if state not in ("lost", "closed"):
@@ -195,16 +208,18 @@ def card(connection: Connection, item: Item) -> str:
     """Return an item's card as markup."""
     if item.kind == "tools":
         tool = item.definition
-        shown = ToolCard(tool, server=connection.name, trusted=connection.spec.trust, change=connection.change_of(tool))
-        return page(part.html for part in shown.parts())
+        trusted, change = connection.spec.trust, connection.change_of(tool)
+        return page(
+            part.html for part in ToolCard(tool, server=connection.name, trusted=trusted, change=change).parts()
+        )
     return page([_PARTS[item.kind](connection.name, item.definition).html])
 
 
 def line(text: str, *, error: bool = False) -> Markup:
     """Return a line that a screen reader announces when it changes."""
-    shown = "\n".join(shorten(each, 400) for each in text.splitlines()[:4])
-    sign = tag("b", "✗ ") if error and shown else ""
-    return tag("div", joined([sign, inline(shown)]), class_="mcp-explorer-note", role="status")
+    short = "\n".join(shorten(line, 400) for line in text.splitlines()[:4])
+    sign = tag("b", "✗ ") if error and short else ""
+    return tag("div", joined([sign, inline(short)]), class_="mcp-explorer-note", role="status")
 
 
 # The index: every tool, resource, template and prompt as a searchable item.
@@ -232,8 +247,8 @@ class Item(NamedTuple):
         return name if self.kind in ("resources", "templates") else f"{self.server}:{name}"
 
     @property
-    def where(self) -> tuple[str, str, str]:
-        """The item's identity, which stays when its definition changes."""
+    def identity(self) -> Identity:
+        """What stays when its definition changes: kind, server and key."""
         return self.kind, self.server, self.key
 
 
@@ -281,10 +296,10 @@ class Index:
         listings = [items for (name, of), (_, items) in self._indexed.items() if of == kind and server in (None, name)]
         return listings[0] if len(listings) == 1 else [item for items in listings for item in items]
 
-    def at(self, where: tuple[str, str, str]) -> Item | None:
+    def at(self, identity: Identity) -> Item | None:
         """Return the present item with this identity, or None."""
-        kind, server, _ = where
-        return next((item for item in self.items(kind, server) if item.where == where), None)
+        kind, server, _ = identity
+        return next((item for item in self.items(kind, server) if item.identity == identity), None)
 
 
 # The explorer's style: sizes and positions only; colours come from the theme.
@@ -336,8 +351,10 @@ NARROW = "58em"  # width of the explorer up to which the details are below their
 def _rules(rules: Mapping[str, str]) -> str:
     # the class is repeated to outrank the rules of JupyterLab and ipywidgets for the same boxes
     scope = ".mcp-explorer.mcp-explorer"
-    selectors = {", ".join(f"{scope} {each}".strip() for each in key.split(",")): value for key, value in rules.items()}
-    return "".join(f"{selector}{{{declarations}}}" for selector, declarations in selectors.items())
+    return "".join(
+        f"{', '.join(f'{scope} {part}'.strip() for part in selector.split(','))}{{{declarations}}}"
+        for selector, declarations in rules.items()
+    )
 
 
 EXPLORER_STYLE = f"<style>{_rules(_WIDE)}@container (max-width:{NARROW}){{{_rules(_NARROW)}}}</style>"
@@ -353,7 +370,7 @@ T = TypeVar("T")
 class Pages(Generic[T]):
     """One page of a list, with buttons for the previous and the next page.
 
-    `content` returns what the row of an item shows, `what` is a noun for the rows, `on_turn` runs the function that
+    `content` returns what the row of an item shows, `noun` is that of the rows, `on_turn` runs the function that
     turns the page on the right thread, and `on_draw` receives the items of the page whenever it is drawn.
     """
 
@@ -363,9 +380,9 @@ class Pages(Generic[T]):
         content: Callable[[T], RowContent],
         *,
         size: int,
-        what: str,
+        noun: str,
         on_turn: Callable[[Callable[[], None]], None],
-        on_draw: Callable[[Sequence[T]], None] = lambda shown: None,
+        on_draw: Callable[[Sequence[T]], None] = lambda items: None,
     ) -> None:
         self._scope, self._content, self._size, self._on_draw = scope, content, size, on_draw
         self._items: Sequence[T] = ()
@@ -374,13 +391,13 @@ class Pages(Generic[T]):
         self._note = ""
         self.box = scope.make(ipywidgets.VBox, "")
         self.label = scope.make(ipywidgets.HTML, "label")
-        self.previous = scope.button("← Previous", f"the page of {what} before", lambda: on_turn(lambda: self.turn(-1)))
-        self.next = scope.button("Next →", f"the next page of {what}", lambda: on_turn(lambda: self.turn(1)))
+        self.previous = scope.button("← Previous", f"the page of {noun} before", lambda: on_turn(lambda: self.turn(-1)))
+        self.next = scope.button("Next →", f"the next page of {noun}", lambda: on_turn(lambda: self.turn(1)))
         self.bar = scope.make(ipywidgets.HBox, "line", children=(self.label,), _dom_classes=("mcp-explorer-bar",))
         self.widget = scope.make(ipywidgets.VBox, "", children=(self.box, self.bar))
 
     @property
-    def shown(self) -> Sequence[T]:
+    def page(self) -> Sequence[T]:
         """The items on this page."""
         return self._items[self._start : self._start + self._size]
 
@@ -400,21 +417,21 @@ class Pages(Generic[T]):
 
     def redraw(self) -> None:
         """Refill the rows of this page."""
-        shown = self.shown
-        while len(self._rows) < len(shown):
+        items = self.page
+        while len(self._rows) < len(items):
             self._rows.append(Row(self._scope))
-        contents = [self._content(item) for item in shown]
+        contents = [self._content(item) for item in items]
         names = middle_cuts([content.label for content in contents], NAME)
         for row, content, name in zip(self._rows, contents, names, strict=False):
             row.fill(content, name)
-        self.box.children = tuple(row.widget for row in self._rows[: len(shown)])
-        count, total = len(shown), len(self._items)
+        self.box.children = tuple(row.widget for row in self._rows[: len(items)])
+        count, total = len(items), len(self._items)
         range_ = f"{self._start + 1:,}\u2013{self._start + count:,} of " if total > self._size else ""
         self.label.value = tag("div", inline(f"{range_}{self._note}"), class_="mcp-explorer-note", role="status")
         self.previous.disabled = self._start == 0
         self.next.disabled = self._start + count >= total
         self.bar.children = (self.label, self.previous, self.next) if total > self._size else (self.label,)
-        self._on_draw(shown)
+        self._on_draw(items)
 
     def close(self) -> None:
         """Let the items go; the scope closes the widgets."""
@@ -428,7 +445,7 @@ class RowContent(NamedTuple):
     tooltip: str
     about: Markup
     choose: Callable[[], None]
-    chosen: bool
+    is_chosen: bool
     actions: Sequence[tuple[str, str, Callable[[], None]]] = ()  # a button each: label, tooltip and what a click does
 
 
@@ -450,9 +467,9 @@ class Row:
         self._content = content
         with self._name.hold_sync():
             # a sign besides the colour marks the chosen row
-            self._name.description = f"▸ {name}" if content.chosen else name
+            self._name.description = f"▸ {name}" if content.is_chosen else name
             self._name.tooltip = content.tooltip
-            self._name.button_style = "primary" if content.chosen else ""
+            self._name.button_style = "primary" if content.is_chosen else ""
         self._about.value = content.about
         while (number := len(self._buttons)) < len(content.actions):
             self._buttons.append(self._scope.button("", "", partial(self._run, number)))
@@ -485,8 +502,8 @@ def about(item: Item, connection: Connection | None) -> Markup:
 # The list of servers: their state, and buttons that connect and disconnect them.
 
 SERVER_ROWS = 8  # servers on one page
-SHOWN_ENDED = 3  # most sessions that are over which the list of items names
-SHOWN_UNUSABLE = 3  # most definitions that cannot be used whose reasons a server's row shows
+MAX_ENDS = 3  # most sessions that are over which the list of items names
+MAX_UNUSABLE = 3  # most unusable definitions whose reasons a server's row shows
 TICK_SECONDS = 1.0  # how often the time of what waits is drawn
 
 SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗"}
@@ -506,7 +523,7 @@ class Servers:
     def __init__(
         self,
         scope: WidgetScope,
-        doing: LoopRunner,
+        loop: LoopRunner,
         host: Host,
         offered: Mapping[str, Spec],
         *,
@@ -514,25 +531,25 @@ class Servers:
         on_choose: Callable[[str], None],
         say: Callable[[str, bool], None],
     ) -> None:
-        self._doing, self._host, self._connect = doing, host, connect
+        self._loop, self._host, self._connect = loop, host, connect
         self._on_choose, self._say = on_choose, say
         self._pending: dict[str, asyncio.Task[None]] = {}  # by server; "" for the one that is typed
-        self._chosen: str | None = None
+        self._choice: str | None = None
         self.offered = dict(offered)
         self.target = scope.make(
             ipywidgets.Text, "field", description="Connect", placeholder="URL, file or command of a server"
         )
-        self._echo = scope.echo(doing.loop)
+        self._echo = scope.echo(loop.loop)
         on_enter(self.target, self._submit)
         self.button = scope.button("Connect", "connect this server", self._submit)
         line = scope.make(ipywidgets.HBox, "line", children=(self.target, self.button))
-        self.pages: Pages[Server] = Pages(scope, self._content, size=SERVER_ROWS, what="servers", on_turn=doing.soon)
+        self.pages: Pages[Server] = Pages(scope, self._content, size=SERVER_ROWS, noun="servers", on_turn=loop.soon)
         self.pages.widget.add_class("mcp-explorer-servers")
         self.widget = scope.make(ipywidgets.VBox, "", children=(line, self.pages.widget))
 
-    def draw(self, chosen: str | None) -> None:
-        """Show the present servers; `chosen` names the one whose items are shown."""
-        self._chosen = chosen
+    def draw(self, choice: str | None) -> None:
+        """Show the present servers; `choice` names the one whose items are shown."""
+        self._choice = choice
         connections = self._host.connections
         servers: list[Server] = [(name, connection.spec, connection) for name, connection in connections.items()]
         servers += [(name, spec, None) for name, spec in self.offered.items() if name not in connections]
@@ -544,31 +561,31 @@ class Servers:
 
     def _content(self, server: Server) -> RowContent:
         name, spec, connection = server
-        shown, chosen, waits = one_line(name, 80), name == self._chosen, name in self._pending
+        label, is_chosen, waits = one_line(name, 80), name == self._choice, name in self._pending
         state = connection.state if connection is not None else "not connected"
         badge = tag("span", "working …" if waits else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
         where = tag("span", one_line(f"{spec.transport} {spec.where}", 120), class_="mcp-note")
         counts = []
-        label, tooltip = "Connect", f"connect {shown}"
+        verb, tooltip = "Connect", f"connect {label}"
         if state == "open":
-            label, tooltip = "Reconnect", f"close the session with {shown} and open a new one"
-        actions = [(label, tooltip, partial(self._begin, name, partial(self._open, name)))]
+            verb, tooltip = "Reconnect", f"close the session with {label} and open a new one"
+        actions = [(verb, tooltip, partial(self._begin, name, partial(self._open, name)))]
         if connection is not None:
             counts = [plural(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
             unusable = [item for kind in KINDS for item in connection.catalog.unusable.get(kind, {}).items()]
             if unusable:
-                reasons = "; ".join(f"{item}: {reason}" for item, reason in unusable[:SHOWN_UNUSABLE])
+                reasons = "; ".join(f"{item}: {reason}" for item, reason in unusable[:MAX_UNUSABLE])
                 counts.append(one_line(f"{len(unusable):,} unusable ({reasons})", 300))
             end = partial(self._begin, name, partial(self._end, name))
-            actions.append(("Disconnect", f"close the session with {shown}", end))
+            actions.append(("Disconnect", f"close the session with {label}", end))
         if waits:
-            actions = [("Cancel", f"stop waiting for {shown}", partial(self._cancel, name))]
+            actions = [("Cancel", f"stop waiting for {label}", partial(self._cancel, name))]
         return RowContent(
-            shown,
-            f"show all servers, not only {shown}" if chosen else f"show only {shown}",
+            label,
+            f"show all servers, not only {label}" if is_chosen else f"show only {label}",
             tag("div", joined([badge, where, ", ".join(counts)], " "), class_="mcp-magic"),
-            partial(self._doing.soon, partial(self._on_choose, name)),
-            chosen,
+            partial(self._loop.soon, partial(self._on_choose, name)),
+            is_chosen,
             actions,
         )
 
@@ -576,28 +593,34 @@ class Servers:
         if "" in self._pending:
             self._cancel("")
         else:
-            self._echo.then(self._connect_typed)
+            self._echo.then(self._connect_target)
 
-    def _connect_typed(self) -> None:
-        if target := self.target.value.strip():
-            self._begin("", partial(self._open_target, target))
+    def _connect_target(self) -> None:
+        target = self.target.value.strip()
+
+        async def connect() -> None:
+            await self._connect(target)
+            self.target.value = ""
+
+        if target:
+            self._begin("", connect)
 
     def _begin(self, server: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         def begin() -> None:
-            task = self._doing.start(work()) if server not in self._pending else None
+            task = self._loop.start(work()) if server not in self._pending else None
             if task is not None:
                 self._pending[server] = task
-                self.draw(self._chosen)
-                self._doing.start(self._follow(server, task))
+                self.draw(self._choice)
+                self._loop.start(self._follow(server, task))
 
-        self._doing.soon(begin)
+        self._loop.soon(begin)
 
     def _cancel(self, server: str) -> None:
         def cancel() -> None:
             if server in self._pending:
                 self._pending[server].cancel()
 
-        self._doing.soon(cancel)
+        self._loop.soon(cancel)
 
     async def _follow(self, server: str, task: asyncio.Task[None]) -> None:
         """Say what waits and how long, until it has ended, and then its problem."""
@@ -610,7 +633,7 @@ class Servers:
         if error is not None and not isinstance(error, MCPMagicError):
             raise error
         self._say(str(error or ""), True)
-        self.draw(self._chosen)
+        self.draw(self._choice)
 
     async def _open(self, server: str) -> None:
         if server in self._host:
@@ -622,15 +645,46 @@ class Servers:
         self.offered[server] = self._host[server].spec
         await self._host.disconnect(server)
 
-    async def _open_target(self, target: str) -> None:
-        await self._connect(target)
-        self.target.value = ""
-
 
 # The explorer itself.
 
 SETTLE_SECONDS = 0.05
 """Seconds from the first of several changes until all are drawn at once; fifty servers may connect together."""
+
+
+class Filter:
+    """The text to search and the kind of the items; `on_change` is called when the user changes either."""
+
+    def __init__(self, scope: WidgetScope, on_change: Callable[[], None]) -> None:
+        hint = "words of a name, title or description"
+        self.search = scope.make(
+            ipywidgets.Text, "field", description="Search", placeholder=hint, continuous_update=True
+        )
+        self.kinds = scope.make(ipywidgets.ToggleButtons, "", options=[(kind, kind) for kind in KINDS])
+        self.kinds.style.button_width = "auto"
+        self._is_drawing = False
+        for widget in (self.search, self.kinds):
+            widget.observe(lambda _: None if self._is_drawing else on_change(), "value")
+
+    @property
+    def text(self) -> str:
+        """The text to search."""
+        return str(self.search.value)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the items: "tools", "resources", "templates" or "prompts"."""
+        return str(self.kinds.value)
+
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Show how many items there are of each kind."""
+        options = [(f"{kind} ({count:,})", kind) for kind, count in counts.items()]
+        if options != list(self.kinds.options):
+            self._is_drawing, kind = True, self.kind
+            with self.kinds.hold_sync():  # setting the options selects the first one
+                self.kinds.options = options
+                self.kinds.value = kind
+            self._is_drawing = False
 
 
 class Explorer:
@@ -655,19 +709,18 @@ class Explorer:
             host[server]  # raises an error that lists the known servers
         self.host, self.server = host, server
         self.closed = False
-        self._drawing = False
         self._index = Index()
-        self._scope, self._doing = WidgetScope(), LoopRunner()
+        self._scope, self._loop = WidgetScope(), LoopRunner()
 
         def make_form(connection: Connection, definition: Any) -> RequestForm:
             from mcp_magic.ui.request_form import RequestForm
 
             return RequestForm(connection, definition, timeout=timeout(), save=save)
 
-        self.detail = Detail(self._scope, self._doing, make_form, on_close=lambda: self.items.redraw())
+        self.detail = Detail(self._scope, self._loop, make_form, on_close=lambda: self.items.redraw())
         self.servers = Servers(
             self._scope,
-            self._doing,
+            self._loop,
             host,
             offered or {},
             connect=connect or host.connect,
@@ -675,45 +728,30 @@ class Explorer:
             say=self._say,
         )
         self._build()
-        self._stop = host.watch(lambda name: self._doing.once(self.update, SETTLE_SECONDS))
+        self._stop = host.watch(lambda name: self._loop.once(self.update, SETTLE_SECONDS))
         self.update()
 
     def _build(self) -> None:
-        make, soon = self._scope.make, self._doing.soon
-        self.search = make(
-            ipywidgets.Text,
-            "field",
-            description="Search",
-            placeholder="words of a name, title or description",
-            continuous_update=True,
-        )
-        self.kinds = make(ipywidgets.ToggleButtons, "", options=[(kind, kind) for kind in KINDS])
-        self.kinds.style.button_width = "auto"
+        make, soon = self._scope.make, self._loop.soon
+        self.filter = Filter(self._scope, partial(soon, self._search))
         tooltip = "ask the servers again what they offer"
         self.refresh_button = self._scope.button("Refresh", tooltip, lambda: soon(self.refresh))
         self.status = make(ipywidgets.HTML, "label")
         self.items: Pages[Item] = Pages(
-            self._scope, self._content, size=ROWS, what="results", on_turn=soon, on_draw=self._place_detail
+            self._scope, self._content, size=ROWS, noun="results", on_turn=soon, on_draw=self._place_detail
         )
         self.items.widget.add_class("mcp-explorer-list")
-        self.search.observe(lambda _: soon(self._search), "value")
-        self.kinds.observe(lambda _: soon(self._search), "value")
         vbox, hbox = ipywidgets.VBox, ipywidgets.HBox
         style = make(ipywidgets.HTML, "label", value=STYLE + FORM_STYLE + EXPLORER_STYLE)
-        found = make(hbox, "", children=(self.items.widget, self.detail.widget), _dom_classes=("mcp-explorer-found",))
-        tools = make(hbox, "line", children=(self.search, self.kinds, self.refresh_button))
-        parts = (style, self.servers.widget, self.status, tools, found)
+        grid = make(hbox, "", children=(self.items.widget, self.detail.widget), _dom_classes=("mcp-explorer-found",))
+        tools = make(hbox, "line", children=(self.filter.search, self.filter.kinds, self.refresh_button))
+        parts = (style, self.servers.widget, self.status, tools, grid)
         self.widget = make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
 
     @property
-    def kind(self) -> str:
-        """The kind shown: "tools", "resources", "templates" or "prompts"."""
-        return str(self.kinds.value)
-
-    @property
-    def found(self) -> Sequence[Item]:
-        """The items found, on all pages."""
-        return search(self._index.items(self.kind, self.server), self.search.value)
+    def matches(self) -> Sequence[Item]:
+        """The items that match the search, on all pages."""
+        return search(self._index.items(self.filter.kind, self.server), self.filter.text)
 
     def update(self) -> None:
         """Draw the host's present state; called whenever it changes."""
@@ -724,35 +762,25 @@ class Explorer:
             self.server = None
         self._index.update(connections.values())
         self.servers.draw(self.server)
-        self._draw_kinds()
         self._draw_items(from_start=False)
-        shown = self.detail.item
-        if shown is not None:
-            self.detail.update(connections.get(shown.server), self._index.at(shown.where))
-
-    def _draw_kinds(self) -> None:
-        options = [(f"{kind} ({len(self._index.items(kind, self.server)):,})", kind) for kind in KINDS]
-        if options != list(self.kinds.options):
-            self._drawing, chosen = True, self.kind
-            with self.kinds.hold_sync():  # setting the options selects the first one
-                self.kinds.options = options
-                self.kinds.value = chosen
-            self._drawing = False
+        item = self.detail.item
+        if item is not None:
+            self.detail.update(connections.get(item.server), self._index.at(item.identity))
 
     def _draw_items(self, *, from_start: bool) -> None:
-        matches, total = self.found, len(self._index.items(self.kind, self.server))
-        note = f"{plural(total, self.kind)}{f' of {self.server}' if self.server is not None else ''}"
-        if text := one_line(self.search.value, 60):
+        self.filter.count({kind: len(self._index.items(kind, self.server)) for kind in KINDS})
+        kind, matches = self.filter.kind, self.matches
+        total = len(self._index.items(kind, self.server))
+        note = f"{plural(total, kind)}{f' of {self.server}' if self.server is not None else ''}"
+        if text := one_line(self.filter.text, 60):
             note = f"{len(matches):,} of {note}" if matches else self._no_match(text, note)
-        self.items.show(matches, "\n".join([note, *self._ended()]), from_start=from_start)
-
-    def _ended(self) -> list[str]:
-        """Return a line for each session that is over, of the shown servers; of many, the first and their number."""
         connections = self.host.connections.items()
-        lines = [ended(name, connection) for name, connection in connections if self.server in (None, name)]
-        lines = [each for each in lines if each]
-        more = len(lines) - SHOWN_ENDED
-        return [*lines[:SHOWN_ENDED], *([f"{more:,} more sessions are over."] if more > 0 else [])]
+        ends = [end_of_session(name, connection) for name, connection in connections if self.server in (None, name)]
+        ends = [end for end in ends if end]
+        lines = [note, *ends[:MAX_ENDS]]
+        if len(ends) > MAX_ENDS:
+            lines.append(f"{len(ends) - MAX_ENDS:,} more sessions are over.")
+        self.items.show(matches, "\n".join(lines), from_start=from_start)
 
     def _no_match(self, text: str, note: str) -> str:
         """Say what was searched, which other kinds match, and how to see everything again."""
@@ -765,28 +793,24 @@ class Explorer:
         )
 
     def _search(self) -> None:
-        if not (self._drawing or self.closed):
+        if not self.closed:
             self._draw_items(from_start=True)
 
-    def _place_detail(self, shown: Sequence[Item]) -> None:
+    def _place_detail(self, items: Sequence[Item]) -> None:
         """Put the details below the chosen row, for a narrow page; above all rows if it is not on this page."""
-        chosen = next((row for row, item in enumerate(shown) if self._is_chosen(item)), -1)
-        self.detail.widget.layout.order = str(2 * chosen + 1)
+        row = next((row for row, item in enumerate(items) if self._is_chosen(item)), -1)
+        self.detail.widget.layout.order = str(2 * row + 1)
 
     def _is_chosen(self, item: Item) -> bool:
-        return self.detail.item is not None and self.detail.item.where == item.where
+        return self.detail.item is not None and self.detail.item.identity == item.identity
 
     def _content(self, item: Item) -> RowContent:
         tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
         summary = about(item, self.host.connections.get(item.server))
-        choose = partial(self._doing.soon, partial(self.choose, item))
-        label = visible(item.key) if self._is_of_one_server else item.label
+        choose = partial(self._loop.soon, partial(self.choose, item))
+        is_only_server = self.server is not None or len(self.host.connections) == 1
+        label = visible(item.key) if is_only_server else item.label
         return RowContent(label, tooltip, summary, choose, self._is_chosen(item))
-
-    @property
-    def _is_of_one_server(self) -> bool:
-        """Whether all items are of one server, so that its name would only repeat itself."""
-        return self.server is not None or len(self.host.connections) == 1
 
     def choose(self, item: Item) -> None:
         """Show an item's card; nothing changes if the item is already shown."""
@@ -801,12 +825,11 @@ class Explorer:
         """Show the items of one server, or of all if None."""
         self.server = server
         self.servers.draw(self.server)
-        self._draw_kinds()
         self._draw_items(from_start=True)
 
     def refresh(self) -> None:
         """Ask all open servers again for their listings."""
-        self._doing.start(self._refresh())
+        self._loop.start(self._refresh())
 
     async def _refresh(self) -> None:
         self.refresh_button.disabled = True
@@ -821,15 +844,15 @@ class Explorer:
         if is_error:
             self.update()  # not later: what was clicked has ended
 
-    async def settled(self) -> None:
+    async def wait(self) -> None:
         """Wait until all clicks are handled."""
-        await self._doing.finished()
+        await self._loop.finished()
 
     def close(self) -> None:
         """Close every comm, stop following the servers, and let their items go. Idempotent."""
         self.closed = True
         self._stop()
-        self._doing.end()
+        self._loop.end()
         self.detail.close()
         self.items.close()
         self._index = Index()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import replace
@@ -35,13 +34,14 @@ from mcp_magic.ui.widgets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from contextvars import Context
 
     from mcp_magic.ask.question import Cell, Choice, Extra, Form, Named, Outcome, Question, Row
 
     Listener = Callable[[], None]
     Work = Callable[[], None]
-    Post = Callable[[Work], None]
+    Post = Callable[[Work], object]
 
 __all__ = ["Panel", "Replace", "Show"]
 
@@ -157,8 +157,8 @@ class TableRow:
         assert self._row.form is not None
         if self._editor is not None:
             return self._editor.read()
-        changed = {cell.name: cell.read(box.value) for cell, box in self._cells if box.value != cell.text}
-        return {**self._row.form.values, **changed} if changed else self._row.form.values
+        edits = {cell.name: cell.read(box.value) for cell, box in self._cells if box.value != cell.text}
+        return {**self._row.form.values, **edits} if edits else self._row.form.values
 
     def _show_cells(self) -> None:
         form, make = self._row.form, self._scope.make
@@ -249,21 +249,68 @@ class Revealing:
 
     def refresh(self) -> None:
         """Show the present values, if they are revealed, and the button's label."""
-        shown = pages(self._values())
+        chunks = pages(self._values())
         if self._page is None:
             self._button.icon = "eye"
             self._button.description, self._button.tooltip = self._show()
             self._text.value = ""
             return
-        self._page = min(self._page, len(shown) - 1)
-        rest = len(shown) - 1 - self._page
+        self._page = min(self._page, len(chunks) - 1)
+        rest = len(chunks) - 1 - self._page
         self._button.icon = "eye" if rest else "eye-slash"
-        self._button.description = f"Show more (part {self._page + 2} of {len(shown)})" if rest else "Hide"
+        self._button.description = f"Show more (part {self._page + 2} of {len(chunks)})" if rest else "Hide"
         self._button.tooltip = "show the next part" if rest else "hide it again"
-        self._text.value = FORM_STYLE + page_html(shown[self._page])
+        self._text.value = FORM_STYLE + page_html(chunks[self._page])
 
 
 # The card of one question.
+
+
+class About:
+    """What a question is about: its text, and buttons that reveal cut and hidden values; `on_open` is called then."""
+
+    def __init__(self, question: Question, scope: WidgetScope, post: Post, on_open: Listener) -> None:
+        self.values = question.values
+        self._question = question
+        self._opened: set[str] = set()  # the names of values that were revealed
+        self._on_open = on_open
+        self._text = scope.make(ipywidgets.HTML, "label")
+        self._revealing: list[Revealing] = []
+        if (reveal := question.reveal) is not None:
+
+            def cut() -> Named:
+                return reveal.cut(self.values)
+
+            def hidden() -> Named:
+                return reveal.hidden(self.values)
+
+            def show_all() -> tuple[str, str]:
+                return f"Show all of {sizes(cut()) or 'it'}", "show the cut texts in full; no output keeps them"
+
+            def show_hidden() -> tuple[str, str]:
+                return "Show hidden", "show the values behind ***; no output keeps them"
+
+            kinds = [(cut, show_all), (hidden, show_hidden)]
+            self._revealing = [Revealing(scope, read, post, show, self._open) for read, show in kinds if read()]
+        self.widgets = (self._text, *(revealing.widget for revealing in self._revealing))
+        self.show(self.values)
+
+    def show(self, values: Any) -> None:
+        """Show these values of the form."""
+        self.values = values
+        self._text.value = FORM_STYLE + self._question.about(values).html
+        for revealing in self._revealing:
+            revealing.refresh()
+
+    def _open(self, names: list[str]) -> None:
+        self._opened.update(names)
+        self._on_open()
+
+    @property
+    def unseen(self) -> Named:
+        """The long values that the user has not opened yet."""
+        reveal = self._question.reveal
+        return reveal.unseen(self.values, self._opened) if reveal is not None and self._revealing else []
 
 
 class Card:
@@ -280,26 +327,18 @@ class Card:
         self.question = question
         self.answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.editor: Editor | None = None
-        self._scope = scope
-        self._post = post
-        self._echo = echo
-        self._values = question.values
-        self._seen: set[str] = set()
+        self._scope, self._post, self._echo = scope, post, echo
         self._invalid = False
-        self._text = scope.make(ipywidgets.HTML, "label", value=self._about())
+        self._about = About(question, scope, post, self._refresh_main)
         self._place = scope.make(ipywidgets.VBox, "row")
         self._problem = scope.make(ipywidgets.HTML, "label")
         self._waits = scope.make(ipywidgets.HTML, "label")
-        self._revealing = self._reveal_buttons()
         self._fields = {extra.name: self._field(extra) for extra in question.extra}
         self._buttons = {choice.name: self._button(choice) for choice in question.choices if choice.label}
-        parts = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits]
-        inside = scope.make(ipywidgets.VBox, "inside", children=[*parts, self._line()])
+        parts = [*self._about.widgets, self._place, self._problem, self._waits, self._line()]
+        inside = scope.make(ipywidgets.VBox, "inside", children=parts)
         self.widget = scope.make(ipywidgets.VBox, "row", children=[inside])  # keeps a distance to the next card
         self._refresh_main()
-
-    def _about(self) -> str:
-        return FORM_STYLE + self.question.about(self._values).html
 
     def _line(self) -> Any:
         """Return the buttons, the main one first and Edit second, each with its lines of text before it."""
@@ -341,40 +380,14 @@ class Card:
         on_enter(field, lambda: self.choose(entered))
         return field
 
-    def _reveal_buttons(self) -> list[Revealing]:
-        """Return a button each for cut and for hidden values, if there are any."""
-        reveal = self.question.reveal
-        if reveal is None:
-            return []
-
-        def cut() -> Named:
-            return reveal.cut(self._values)
-
-        def hidden() -> Named:
-            return reveal.hidden(self._values)
-
-        def show_all() -> tuple[str, str]:
-            return f"Show all of {named(cut()) or 'it'}", "show the cut texts in full; no output keeps them"
-
-        def show_hidden() -> tuple[str, str]:
-            return "Show hidden", "show the values behind ***; no output keeps them"
-
-        kinds = [(cut, show_all), (hidden, show_hidden)]
-        return [Revealing(self._scope, values, self._post, show, self._saw) for values, show in kinds if values()]
-
-    def _saw(self, names: list[str]) -> None:
-        self._seen.update(names)
-        self._refresh_main()
-
     def _refresh_main(self) -> None:
         """Enable the main choice if the values are valid and all long ones were opened."""
-        reveal = self.question.reveal
-        unseen = reveal.unseen(self._values, self._seen) if reveal is not None and self._revealing else []
+        values, unseen = self._about.values, self._about.unseen
         for choice in self.question.choices:
             if choice.sends and choice.label:
-                nothing = isinstance(self._values, list) and not any(value is not None for value in self._values)
-                self._buttons[choice.name].disabled = self._invalid or bool(unseen) or nothing
-                waits = f"{choice.label} waits until you have opened all of {named(unseen)}."
+                is_empty = isinstance(values, list) and not any(value is not None for value in values)
+                self._buttons[choice.name].disabled = self._invalid or bool(unseen) or is_empty
+                waits = f"{choice.label} waits until you have opened all of {sizes(unseen)}."
                 self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
 
     def focus(self) -> None:
@@ -397,9 +410,9 @@ class Card:
     def _make(self, choice: Choice) -> None:
         """Post what a choice does, with what is typed and chosen now."""
         extra = {name: field.value for name, field in self._fields.items()}
-        for each in self.question.extra:
-            if each.is_secret:
-                self._fields[each.name].value = ""
+        for field in self.question.extra:
+            if field.is_secret:
+                self._fields[field.name].value = ""
         editor, values = self.editor, None
         if choice.sends and editor is not None:
             assert self.question.form is not None
@@ -417,7 +430,7 @@ class Card:
         if self.answer.done() or (choice.sends and self._buttons[choice.name].disabled):
             return
         if values is None or editor is not self.editor:
-            values = self._values
+            values = self._about.values
         reply = Reply(choice.name, values, extra)
         problem = self.question.take(reply)
         self._say(problem)
@@ -448,28 +461,25 @@ class Card:
         self._show(form.values, "")
 
     def _open(self, form: Form) -> Editor:
-        self.editor = editor_for(form, self._scope.part(), self._changed)
+        self.editor = editor_for(form, self._scope.part(), self._read_editor)
         self._place.children = (self.editor.widget,)
         return self.editor
 
-    def _changed(self) -> None:
+    def _read_editor(self) -> None:
         editor = self.editor
         if editor is None:
             return
         try:
             self._post(partial(self._take, editor, editor.read(), ""))
         except ArgumentsError as error:
-            self._post(partial(self._take, editor, self._values, str(error)))
+            self._post(partial(self._take, editor, self._about.values, str(error)))
 
     def _take(self, editor: Editor, values: Any, problem: str) -> None:
         if editor is self.editor and not self.answer.done():
             self._show(values, problem)
 
     def _show(self, values: Any, problem: str) -> None:
-        self._values = values
-        self._text.value = self._about()
-        for each in self._revealing:
-            each.refresh()
+        self._about.show(values)
         self._say(problem)
         self._invalid = bool(problem)
         self._refresh_main()
@@ -483,14 +493,14 @@ class Card:
         self._scope.close()
 
 
-def named(values: Iterable[tuple[str, Any]]) -> str:
+def sizes(values: Iterable[tuple[str, Any]]) -> str:
     """Return the names of values and their lengths.
 
-    >>> named([("note", "x" * 2000), ("rows", [1, 2])])
+    >>> sizes([("note", "x" * 2000), ("rows", [1, 2])])
     'note (2,000 characters), rows (6 characters)'
     """
-    shown = [f"{in_line(name, 40)} ({plural(len(written(value)), 'characters')})" for name, value in values]
-    return join_names(shown, 3)
+    texts = [f"{in_line(name, 40)} ({plural(len(written(value)), 'characters')})" for name, value in values]
+    return join_names(texts, 3)
 
 
 # The panel: the questions of a cell.
@@ -519,6 +529,71 @@ class ForAll(NamedTuple):
     widget: Any
 
 
+class Heading:
+    """What a panel waits for, and until when: updated each second from `start` to `stop`."""
+
+    def __init__(self, scope: WidgetScope, pending: Sequence[Pending]) -> None:
+        self._pending = pending
+        self._text = scope.make(ipywidgets.HTML, "label")
+        self._time = scope.make(ipywidgets.HTML, "label")  # apart, so that it is not read out each second
+        self.widget = scope.make(ipywidgets.HBox, "line", children=[self._text, self._time])
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, context: Context) -> None:
+        """Update it each second, in a context."""
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick, context, context=context)
+
+    def stop(self) -> None:
+        """Update it no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self, context: Context) -> None:
+        if self._pending:
+            self.update()
+        self.start(context)
+
+    def update(self) -> None:
+        """Show the present state."""
+        question, count = self._pending[0].question, len(self._pending)
+        text = f"Waiting for your {question.waits_for}."
+        if count > 1:
+            alike = all(pending.question.waits_for == question.waits_for for pending in self._pending)
+            text = f"{count:,} calls are waiting for your {question.waits_for if alike else 'answer'}."
+        if not all(pending.card.done() for pending in self._pending):
+            text += f" The first {MAX_CARDS} are shown."
+        self._text.value = page([tag("p", text, class_="mcp-note", role="status")])
+        deadlines = [pending.until for pending in self._pending if pending.until is not None]
+        if deadlines:
+            rest = max(math.ceil(min(deadlines) - asyncio.get_running_loop().time()), 0)
+            at_once = max(deadlines) - min(deadlines) < 1
+            late = question.late if at_once else f"The first is {question.late.lower()}"
+            ends = f"{late} automatically in {rest // 60}:{rest % 60:02}."
+            self._time.value = page([tag("p", ends, class_="mcp-note", role="timer")])
+
+
+class OutcomeLines:
+    """A line for each answered question."""
+
+    def __init__(self, scope: WidgetScope) -> None:
+        self._outcomes: list[Outcome] = []
+        self.widget = scope.make(ipywidgets.HTML, "label")
+
+    def add(self, outcome: Outcome) -> None:
+        """Add a line; `draw` shows it."""
+        self._outcomes.append(outcome)
+
+    def draw(self) -> dict[str, Any]:
+        """Show the lines; return them as a mimebundle."""
+        lines = outcome_bundle(self._outcomes) if self._outcomes else {}
+        self.widget.value = lines.get("text/html", "")
+        return lines
+
+    def clear(self) -> None:
+        """Forget the lines; the widget keeps them until the next `draw`."""
+        self._outcomes.clear()
+
+
 class Panel:
     """An asker: one panel for all questions of a cell. It shows the first twenty of the pending ones.
 
@@ -536,25 +611,23 @@ class Panel:
 
     def __init__(self, show: Show) -> None:
         self._show = show
-        self._loop = asyncio.get_running_loop()
         self._context = copy_context()
+        # From any thread, in the context of the cell: messages sent from the context of a frontend's message would make
+        # ipykernel deliver the answers to another shell.
+        loop = asyncio.get_running_loop()
+        self._post: Post = partial(loop.call_soon_threadsafe, context=self._context)
         self._scope = scope = WidgetScope()
-        self._heading = scope.make(ipywidgets.HTML, "label")
-        self._time = scope.make(ipywidgets.HTML, "label")
-        self._lines = scope.make(ipywidgets.HTML, "label")
-        self._head = scope.make(ipywidgets.HBox, "line", children=[self._heading, self._time])
-        self.widget = scope.make(ipywidgets.VBox, "row")
-        self._echo = scope.echo(self._loop)
+        self._echo = scope.echo(loop)
         self._pending: list[Pending] = []
         self._cards: list[Card] = []
-        self._later: deque[Pending] = deque()
-        self._done: list[Card] = []
-        self._outcomes: list[Outcome] = []
+        self._answered: list[Card] = []
         self._for_all: list[ForAll] = []
+        self._heading = Heading(scope, self._pending)
+        self._lines = OutcomeLines(scope)
+        self.widget = scope.make(ipywidgets.VBox, "row")
         self._replace: Replace | None = None
-        self._answered = -math.inf
+        self._answered_at = -math.inf
         self._is_drawn_soon = False
-        self._ticking: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> tuple[Question, ...]:
@@ -576,9 +649,9 @@ class Panel:
         Raises:
             TimeoutError: The deadline passed.
         """
-        pending = Pending(question, until, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        pending = Pending(question, until, loop.create_future())
         self._pending.append(pending)
-        self._later.append(pending)
         started = time.monotonic()
         reply = None
         try:
@@ -590,13 +663,13 @@ class Panel:
                 card = await asyncio.shield(pending.card)
                 if question.settled is None:
                     reply = await card.answer
-                    self._answered = self._loop.time()
+                    self._answered_at = loop.time()
                 else:
                     await question.settled()
                     reply = Reply("settled")
         finally:
             if reply is None:  # on a busy event loop the caller's own deadline may cancel this wait first
-                is_late = is_out_of_time() or (until is not None and self._loop.time() >= until)
+                is_late = is_out_of_time() or (until is not None and loop.time() >= until)
                 reply = Reply(reason=NOT_ANSWERED if is_late else INTERRUPTED)
             self._settle(pending, question.outcome(reply, time.monotonic() - started))
         return reply
@@ -604,20 +677,26 @@ class Panel:
     def _fill(self) -> None:
         """Move pending questions onto cards, as far as there is room, and show the panel."""
         before = len(self._cards)
-        while self._later and len(self._cards) < MAX_CARDS:
-            pending = self._later.popleft()
-            self._cards.append(Card(pending.question, self._scope.part(), self._post, self._echo))
-            pending.card.set_result(self._cards[-1])
+        for pending in self._pending:
+            if len(self._cards) == MAX_CARDS:
+                break
+            if not pending.card.done():
+                self._cards.append(Card(pending.question, self._scope.part(), self._post, self._echo))
+                pending.card.set_result(self._cards[-1])
         if len(self._cards) > max(before, 1):
             self._for_all.append(self._buttons_for(self.cards, self._scope.part()))
-        self._refresh()
+        self._heading.update()
+        self._lines.draw()
+        several = [self._for_all[-1].widget] if len(self._cards) > 1 else []
+        cards = (card.widget for card in self._cards)
+        self.widget.children = (self._lines.widget, self._heading.widget, *several, *cards)
         if self._replace is None:
             question = self._cards[0].question
             about = question.whole(question.values)
-            shown = {"text/html": about.html, "text/plain": question.saved or about.plain}
-            self._replace = self._show({**widget_view(self.widget), **shown})
-            self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
-        if self._loop.time() - self._answered < FOCUS_SECONDS:  # the user is here, and types nowhere else
+            static = {"text/html": about.html, "text/plain": question.saved or about.plain}
+            self._replace = self._show({**widget_view(self.widget), **static})
+            self._heading.start(self._context)
+        if asyncio.get_running_loop().time() - self._answered_at < FOCUS_SECONDS:  # the user types nowhere else
             self._context.copy().run(self._cards[0].focus)
 
     def _buttons_for(self, cards: tuple[Card, ...], scope: WidgetScope) -> ForAll:
@@ -635,67 +714,27 @@ class Panel:
         ]
         return ForAll(cards, scope, scope.make(ipywidgets.HBox, "line", children=buttons))
 
-    def _post(self, work: Work) -> None:
-        """Run a function on the event loop, from any thread.
-
-        It runs in the context of the cell: messages sent from the context of a frontend's message would make ipykernel
-        deliver the answers to another shell.
-        """
-        self._loop.call_soon_threadsafe(work, context=self._context)
-
-    def _refresh(self) -> None:
-        self._set_heading()
-        self._lines.value = outcome_bundle(self._outcomes)["text/html"] if self._outcomes else ""
-        several = [self._for_all[-1].widget] if len(self._cards) > 1 else []
-        self.widget.children = (self._lines, self._head, *several, *(card.widget for card in self._cards))
-
-    def _set_heading(self) -> None:
-        """Say what the panel waits for, and how long; the time apart, so that it is not read out each second."""
-        question, count = self._pending[0].question, len(self._pending)
-        text = f"Waiting for your {question.waits_for}."
-        if count > 1:
-            alike = all(pending.question.waits_for == question.waits_for for pending in self._pending)
-            text = f"{count:,} calls are waiting for your {question.waits_for if alike else 'answer'}."
-        if self._later:
-            text += f" The first {MAX_CARDS} are shown."
-        self._heading.value = page([tag("p", text, class_="mcp-note", role="status")])
-        deadlines = [pending.until for pending in self._pending if pending.until is not None]
-        if deadlines:
-            minutes, seconds = divmod(max(math.ceil(min(deadlines) - self._loop.time()), 0), 60)
-            at_once = max(deadlines) - min(deadlines) < 1
-            late = question.late if at_once else f"The first is {question.late.lower()}"
-            ends = f"{late} automatically in {minutes}:{seconds:02}."
-            self._time.value = page([tag("p", ends, class_="mcp-note", role="timer")])
-
-    def _tick(self) -> None:
-        if self._pending:
-            self._set_heading()
-        self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
-
     def _settle(self, pending: Pending, outcome: Outcome | None) -> None:
         if outcome is not None:
-            self._outcomes.append(outcome)
+            self._lines.add(outcome)
         self._pending.remove(pending)
         if pending.card.done():
             card = pending.card.result()
             self._cards.remove(card)
-            self._done.append(card)
+            self._answered.append(card)
         else:
             pending.card.cancel()
-            if pending in self._later:
-                self._later.remove(pending)
         if self._pending:
             self._draw_soon()
             return
         # lines first: a frontend would briefly show closed widgets as lost
+        lines = self._lines.draw()
         if self._replace is not None:
-            self._replace(outcome_bundle(self._outcomes) if self._outcomes else {})
+            self._replace(lines)
             self._replace = None
-        if self._ticking is not None:
-            self._ticking.cancel()
-        self._lines.value = outcome_bundle(self._outcomes)["text/html"] if self._outcomes else ""
-        self.widget.children = (self._lines,)
-        self._outcomes.clear()
+        self._heading.stop()
+        self.widget.children = (self._lines.widget,)
+        self._lines.clear()
         self._close_answered()
 
     def _draw_soon(self) -> None:
@@ -712,9 +751,10 @@ class Panel:
 
     def _close_answered(self) -> None:
         """Close the widgets that no pending question needs."""
-        for card in self._done:
+        for card in self._answered:
             card.close()
-        self._done.clear()
-        for each in [each for each in self._for_all if not set(each.cards) & set(self._cards)]:
-            self._for_all.remove(each)
-            each.scope.close()
+        self._answered.clear()
+        for buttons in list(self._for_all):
+            if not set(buttons.cards) & set(self._cards):
+                self._for_all.remove(buttons)
+                buttons.scope.close()

@@ -47,6 +47,7 @@ from mcp_magic.ui.inputs import COMPLETES, write_json
 from mcp_magic.ui.widgets import (
     FOCUS_SECONDS,
     FORM_STYLE,
+    Echo,
     LoopRunner,
     WidgetScope,
     note_markup,
@@ -110,24 +111,24 @@ class Runner:
         """Whether a request is running, or scheduled."""
         return self._is_scheduled or (self._task is not None and not self._task.done())
 
-    def start(self, work: Work, done: Callable[[], None]) -> None:
+    def start(self, work: Work, on_end: Callable[[], None]) -> None:
         """Start a request, from any thread; it waits while the event loop is busy with a cell.
 
-        `work` returns the awaitable of the request, given a callback for progress; `done` is called when it has ended.
+        `work` returns the awaitable of the request, given a callback for progress; `on_end` is called at its end.
         """
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
         self._is_scheduled = True
-        self.loop.call_soon_threadsafe(self._start, work, done)
+        self.loop.call_soon_threadsafe(self._start, work, on_end)
 
     def cancel(self) -> None:
         """Cancel the running request, and notify the server."""
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._cancel)  # after a start that was scheduled before
 
-    async def run(self, work: Work, done: Callable[[], None]) -> None:
+    async def run(self, work: Work, on_end: Callable[[], None]) -> None:
         """Start a request and wait for its end. Cancelling this cancels the request."""
-        self._start(work, done)
+        self._start(work, on_end)
         assert self._task is not None
         try:
             await asyncio.shield(self._task)
@@ -136,7 +137,7 @@ class Runner:
             await asyncio.wait({self._task})
             raise
 
-    def _start(self, work: Work, done: Callable[[], None]) -> None:
+    def _start(self, work: Work, on_end: Callable[[], None]) -> None:
         self._is_scheduled = False
         if self.running:
             return
@@ -150,13 +151,13 @@ class Runner:
         loop = asyncio.get_running_loop()
         # a task now, because Cancel may be clicked next
         self._work = loop.create_task(_awaited(work, self._on_progress), context=context)
-        self._task = loop.create_task(self._run(self._work, done))
+        self._task = loop.create_task(self._run(self._work, on_end))
 
     def _cancel(self) -> None:
         if self._work is not None:
             self._work.cancel()
 
-    async def _run(self, work: asyncio.Future[Any], done: Callable[[], None]) -> None:
+    async def _run(self, work: asyncio.Future[Any], on_end: Callable[[], None]) -> None:
         try:
             while not work.done():
                 self._show_progress()
@@ -169,7 +170,7 @@ class Runner:
         try:
             self._show_outcome()
         finally:
-            done()
+            on_end()
 
     @property
     def seconds(self) -> float:
@@ -229,26 +230,34 @@ class Request:
     """A tool, prompt or resource template of a server, as a form shows it and sends it.
 
     Attributes:
-        send: Sends the arguments, given a timeout in seconds and a callback for progress; returns the result.
-        line: Returns the equivalent line of code; each of the names given second is a secret, given by a variable.
+        send: Sends arguments, with a callback for progress; returns the result.
+        line: Returns the equivalent line of code for arguments, and the names of secrets, each given by a variable.
     """
 
+    connection: Connection
+    definition: Definition
     verb: str  # the label of the Run button
     name: str  # the item as the user types it
     schema: Mapping[str, Any]  # the schema of the arguments
     heading: str  # name, title and description as markup
-    send: Callable[[dict[str, Any], float | None, ProgressFnT], Awaitable[Any]]
+    send: Callable[[dict[str, Any], ProgressFnT], Awaitable[Any]]
     line: Callable[[Mapping[str, Any], Sequence[str]], str]
     reference: Any = None  # the item as `completion/complete` identifies it; None if the server completes nothing of it
-    tool: Tool | None = None  # the tool whose schema marks secret arguments; without it only their names do
+
+    @property
+    def tool(self) -> Tool | None:
+        """The tool, whose schema marks secret arguments; without it only their names do."""
+        from mcp_types import Tool
+
+        return self.definition if isinstance(self.definition, Tool) else None
 
 
-def _tool_request(connection: Connection, tool: Tool) -> Request:
+def _tool_request(connection: Connection, tool: Tool, timeout: float | None) -> Request:
     name = f"{connection.name}:{tool.name}"
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     badges = tool_badges(tool, trusted=connection.spec.trust)
 
-    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ToolResult:
+    async def send(arguments: dict[str, Any], on_progress: ProgressFnT) -> ToolResult:
         result = await connection.call_tool(tool.name, arguments, timeout=timeout, on_progress=on_progress)
         return result.raise_for_error()
 
@@ -256,15 +265,15 @@ def _tool_request(connection: Connection, tool: Tool) -> Request:
         return line_or_comment(call_line(name, arguments, schema=tool.input_schema) + as_variables(secret))
 
     about = _heading(name, title, tool.description or "", badges)
-    return Request("Run", name, tool.input_schema, about, send, line, tool=tool)
+    return Request(connection, tool, "Run", name, tool.input_schema, about, send, line)
 
 
-def _prompt_request(connection: Connection, prompt: Prompt) -> Request:
+def _prompt_request(connection: Connection, prompt: Prompt, timeout: float | None) -> Request:
     from mcp_types import PromptReference
 
     name = f"{connection.name}:{prompt.name}"
 
-    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> PromptResult:
+    async def send(arguments: dict[str, Any], on_progress: ProgressFnT) -> PromptResult:
         return await connection.prompt(prompt.name, arguments, timeout=timeout)
 
     def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
@@ -272,17 +281,18 @@ def _prompt_request(connection: Connection, prompt: Prompt) -> Request:
 
     about = _heading(name, prompt.title or "", prompt.description or "")
     reference = PromptReference(type="ref/prompt", name=prompt.name)
-    return Request("Get", name, _completed(prompt_schema(prompt.arguments or ())), about, send, line, reference)
+    schema = _with_completion(prompt_schema(prompt.arguments or ()))
+    return Request(connection, prompt, "Get", name, schema, about, send, line, reference)
 
 
-def _template_request(connection: Connection, template: ResourceTemplate) -> Request:
+def _template_request(connection: Connection, template: ResourceTemplate, timeout: float | None) -> Request:
     """Return the read of a resource, whose URI is expanded from the template's variables (RFC 6570)."""
     from mcp_types import ResourceTemplateReference
 
     name = template.uri_template
     parsed = _parsed(name)
 
-    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ResourceResult:
+    async def send(arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
         return await connection.read(parsed.expand(arguments), timeout=timeout)
 
     def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
@@ -292,20 +302,21 @@ def _template_request(connection: Connection, template: ResourceTemplate) -> Req
 
     about = _heading(name, template.title or "", template.description or "")
     reference = ResourceTemplateReference(type="ref/resource", uri=name)
-    return Request("Read", name, _completed(_variables_schema(parsed)), about, send, line, reference)
+    schema = _with_completion(_variables_schema(parsed))
+    return Request(connection, template, "Read", name, schema, about, send, line, reference)
 
 
-def _resource_request(connection: Connection, resource: Resource) -> Request:
+def _resource_request(connection: Connection, resource: Resource, timeout: float | None) -> Request:
     uri = str(resource.uri)
 
-    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ResourceResult:
+    async def send(arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
         return await connection.read(uri, timeout=timeout)
 
     def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
         return read_line(uri, connection.name)
 
     about = _heading(uri, resource.title or resource.name, resource.description or "")
-    return Request("Read", uri, prompt_schema(()), about, send, line)
+    return Request(connection, resource, "Read", uri, prompt_schema(()), about, send, line)
 
 
 def _heading(name: str, title: str, description: str, badges: Sequence[Badge] = ()) -> str:
@@ -313,33 +324,34 @@ def _heading(name: str, title: str, description: str, badges: Sequence[Badge] = 
     return page([Part.stack(heading(name, title, badges), prose).html])
 
 
-def _request(connection: Connection, definition: Definition) -> Request:
+def _request(connection: Connection, definition: Definition, timeout: float | None) -> Request:
     from mcp_types import Prompt, Resource, Tool
 
     if isinstance(definition, Tool):
-        return _tool_request(connection, definition)
+        return _tool_request(connection, definition, timeout)
     if isinstance(definition, Prompt):
-        return _prompt_request(connection, definition)
+        return _prompt_request(connection, definition, timeout)
     if isinstance(definition, Resource):
-        return _resource_request(connection, definition)
-    return _template_request(connection, definition)
+        return _resource_request(connection, definition, timeout)
+    return _template_request(connection, definition, timeout)
 
 
-def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_completion(schema: dict[str, Any]) -> dict[str, Any]:
     """Mark the properties as completed by the server."""
-    for each in schema["properties"].values():
-        each[COMPLETES] = True
+    for field in schema["properties"].values():
+        field[COMPLETES] = True
     return schema
 
 
 def as_variables(names: Iterable[str]) -> str:
     """Return arguments for the end of a line, with a Python variable for each value."""
-    return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
-
-
-def _variable(name: str) -> str:
-    variable = re.sub(r"\W", "_", name)
-    return variable if variable.isidentifier() and not keyword.iskeyword(variable) else f"_{variable}"
+    text = ""
+    for name in names:
+        variable = re.sub(r"\W", "_", name)
+        if not variable.isidentifier() or keyword.iskeyword(variable):
+            variable = f"_{variable}"
+        text += f" {shlex.quote(escape_name(name))}=${variable}"
+    return text
 
 
 def _parsed(template: str) -> UriTemplate:
@@ -349,9 +361,8 @@ def _parsed(template: str) -> UriTemplate:
     try:
         return UriTemplate.parse(template)
     except InvalidUriTemplate as error:
-        reason = str(error)
-    problem = sentence(f"{template} cannot be filled in", reason)
-    raise ArgumentsError(f"{problem} `%mcp read URI` reads a URI that you type.")
+        problem = sentence(f"{template} cannot be filled in", str(error))
+        raise ArgumentsError(f"{problem} `%mcp read URI` reads a URI that you type.") from None
 
 
 def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
@@ -367,11 +378,11 @@ def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
 
 def _variables_schema(template: UriTemplate) -> dict[str, Any]:
     """Return the schema of a template's variables: texts, or lists of texts; query variables are optional."""
-    optional = {each.name for each in template.variables if each.operator in ("?", "&")}
+    optional = {variable.name for variable in template.variables if variable.operator in ("?", "&")}
     properties: dict[str, Any] = {}
-    for each in template.variables:
-        text = {"type": "string"} if each.name in optional else {"type": "string", "minLength": 1}
-        properties[each.name] = {"type": "array", "items": text} if each.explode else text
+    for variable in template.variables:
+        text = {"type": "string"} if variable.name in optional else {"type": "string", "minLength": 1}
+        properties[variable.name] = {"type": "array", "items": text} if variable.explode else text
     return {
         "type": "object",
         "properties": properties,
@@ -386,18 +397,18 @@ PAUSE_SECONDS = 0.2  # length of such a pause; a keystroke takes about 0.15 s
 
 
 class Completer:
-    """Completes arguments of a prompt or resource template; `given` returns the other arguments, for the server."""
+    """Completes arguments of a prompt or resource template; `arguments` returns the present ones, for the server."""
 
     def __init__(
         self,
         connection: Connection,
         reference: Any,
-        given: Callable[[], dict[str, Any]],
+        arguments: Callable[[], dict[str, Any]],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._connection = connection
         self._reference = reference
-        self._given = given
+        self._arguments = arguments
         self._runner = LoopRunner(loop)
         self._tasks: dict[str, asyncio.Task[None] | None] = {}
 
@@ -417,26 +428,125 @@ class Completer:
 
     async def _complete(self, name: str, text: str, offer: Offer) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
-        given = {other: value for other, value in self._given().items() if other != name and isinstance(value, str)}
+        context = {key: value for key, value in self._arguments().items() if key != name and isinstance(value, str)}
         try:
-            values = await self._connection.complete(self._reference, name, text, given)
+            values = await self._connection.complete(self._reference, name, text, context)
         except MCPMagicError:  # suggestions are optional: a failure is no error
             values = []
         offer(values)
 
 
-# The form: the arguments, Run, Cancel and Copy as code, and the outcome.
+# The form: the arguments, Run and Cancel, Copy as code, Save, and the outcome.
 
 
-def _copying(line: str) -> dict[str, Any]:
-    """Return an output whose script copies a line, as literal text, and says whether the browser allowed it."""
-    script = (
-        "const said = text => { element.setAttribute('role', 'status'); element.textContent = text; };"
-        f"(navigator.clipboard ? navigator.clipboard.writeText({json.dumps(line)}) : Promise.reject())"
-        ".then(() => said('Copied.'), () => said('Select the line above and copy it.'));"
-    )
-    data = {"application/javascript": script, "text/plain": "Select the line above and copy it."}
-    return {"output_type": "display_data", "data": data, "metadata": {}}
+class RunButtons:
+    """The buttons Run and Cancel, and other widgets beside them.
+
+    Each request has its own Run button: clicks that arrive late, because a cell kept the kernel busy, belong to the
+    request that the first of them started.
+    """
+
+    def __init__(
+        self,
+        scope: WidgetScope,
+        echo: Echo,
+        verb: str,
+        run: Callable[[], None],
+        cancel: Callable[[], None],
+        others: Sequence[Any],
+    ) -> None:
+        self._scope, self._echo = scope, echo
+        self._verb, self._start, self._stop = verb, run, cancel
+        self.was_clicked = False
+        self._old, self._new = WidgetScope(), scope.part()
+        self.run = self._make_run()
+        self.cancel = scope.button("Cancel", "tell the server to stop", self.stop, icon="stop", disabled=True)
+        self.widget = scope.make(ipywidgets.HBox, "line", children=(self.run, self.cancel, *others))
+
+    def _make_run(self) -> Any:
+        return self._new.button(self._verb, "send the request", self.press, icon="play", button_style="primary")
+
+    def press(self) -> None:
+        """Do what a click on the present Run button does."""
+        button = self.run
+
+        def start() -> None:
+            if button is self.run:
+                self.was_clicked = True
+                self._start()
+
+        self._echo.then(start)
+
+    def stop(self) -> None:
+        """Do what a click on Cancel does."""
+        self._echo.forget()  # a run that was clicked just before
+        self._stop()
+
+    def disable_run(self) -> None:
+        """Show that a request is pending."""
+        self._old.close()  # not earlier: a click on a closed widget is logged by the kernel as an error
+        self.run.disabled, self.cancel.disabled = True, False
+
+    def renew_run(self) -> None:
+        """Show that the request has ended."""
+        self._old, self._new = self._new, self._scope.part()
+        self.run, self.cancel.disabled = self._make_run(), True
+        self.widget.children = (self.run, *self.widget.children[1:])
+
+
+class CodeLine:
+    """A button that copies a line of code, and the line, which is shown from the first click on."""
+
+    def __init__(self, scope: WidgetScope, code: Callable[[], str], on_show: Callable[[], None]) -> None:
+        self._code, self._on_show = code, on_show
+        self.button = scope.button(
+            "Copy as code", "copy the line that does the same, and show it", self._copy, icon="copy"
+        )
+        self.field = scope.make(ipywidgets.Text, "wide", description="Code", tooltip="select and copy")
+        self._output = scope.make(ipywidgets.Output)
+
+    @property
+    def widgets(self) -> tuple[Any, ...]:
+        """The widgets of the line; () while it is not shown."""
+        return (self.field, self._output) if self.field.value else ()
+
+    def update(self) -> None:
+        """Show the present code, if the line is shown."""
+        if self.field.value:
+            self.field.value, self._output.outputs = self._code(), ()
+
+    def _copy(self) -> None:
+        code = self.field.value = self._code()
+        self._on_show()
+        script = (
+            "const say = text => { element.setAttribute('role', 'status'); element.textContent = text; };"
+            f"(navigator.clipboard ? navigator.clipboard.writeText({json.dumps(code)}) : Promise.reject())"
+            ".then(() => say('Copied.'), () => say('Select the line above and copy it.'));"
+        )
+        data = {"application/javascript": script, "text/plain": "Select the line above and copy it."}
+        self._output.outputs = ({"output_type": "display_data", "data": data, "metadata": {}},)
+
+
+class SaveLine:
+    """A field and a button that assign the result to a variable of the notebook."""
+
+    def __init__(self, scope: WidgetScope, echo: Echo, save: Callable[[str], None]) -> None:
+        self._save = save
+        name = "name of a variable"
+        self.field = scope.make(ipywidgets.Text, "field", description="Save as", placeholder=name, tooltip=name)
+        submit = partial(echo.then, self._submit)
+        on_enter(self.field, submit)
+        self.button = scope.button("Save", "assign the result to this variable", submit)
+        self.note = scope.make(ipywidgets.HTML, "label")
+        self.widget = scope.make(ipywidgets.HBox, "line", children=(self.field, self.button, self.note))
+
+    def _submit(self) -> None:
+        name = self.field.value.strip()
+        if not name.isidentifier() or keyword.iskeyword(name):
+            self.note.value = problem_markup("A variable's name has letters, digits and _, such as forecast_1.")
+        else:
+            self._save(name)
+            self.note.value = note_markup(f"{name} is the result now.")
 
 
 class RequestForm:
@@ -458,22 +568,44 @@ class RequestForm:
         loop: asyncio.AbstractEventLoop | None = None,
         save: Save | None = None,
     ) -> None:
-        self.connection, self.definition = connection, definition
-        self._request = _request(connection, definition)
-        self.name = self._request.name
+        self._request = request = _request(connection, definition, timeout)
+        self._scope = scope = WidgetScope()
+        self._runner = Runner(scope, loop)
         self.publish: Publish | None = None
-        self._timeout, self._assign = timeout, save
-        self._scope = WidgetScope()
-        self._runner = Runner(self._scope, loop)
-        self._closed = self._published = False
-        self._sent: dict[str, Any] | None = None
+        self._is_published = self._is_edited = False
+        self._arguments: dict[str, Any] | None = None  # of the last run
         completes = connection.capabilities is not None and connection.capabilities.completions is not None
-        self._completer: Completer | None = None
-        if self._request.reference is not None and self._runner.loop is not None and completes:
-            self._completer = Completer(connection, self._request.reference, lambda: self.form.draft, self._runner.loop)
-            self._scope.complete = self._completer.ask
-        self._build()
-        self._first, self._was_changed = self.form.draft, False
+        if request.reference is not None and self._runner.loop is not None and completes:
+            completer = Completer(connection, request.reference, lambda: self.form.draft, self._runner.loop)
+            scope.complete = completer.ask
+            scope.adopt(completer)
+        echo = scope.echo(self._runner.loop)
+        self.form = Form(request.schema, scope=scope)
+        self.form.on_change(self._edit)
+        self.copy = CodeLine(scope, lambda: self.code, self._draw)
+        self.save = SaveLine(scope, echo, lambda name: save(name, self._runner.result)) if save is not None else None
+        fixed = not request.schema.get("properties", True)  # a resource, or a prompt without arguments
+        others = (self.copy.button,) if fixed else (self.form.toggle, self.copy.button)
+        self.buttons = RunButtons(scope, echo, request.verb, self.start, self._runner.cancel, others)
+        self.form.on_enter(self.buttons.press)
+        head = scope.make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{request.heading}")
+        self._top = (head, *(() if fixed else (self.form.widget,)), self.buttons.widget)
+        self.widget = scope.make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that the request goes to."""
+        return self._request.connection
+
+    @property
+    def definition(self) -> Definition:
+        """The definition of the tool, prompt, resource or template."""
+        return self._request.definition
+
+    @property
+    def name(self) -> str:
+        """The item as the user types it."""
+        return self._request.name
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -496,13 +628,18 @@ class RequestForm:
         return self._runner.running
 
     @property
+    def closed(self) -> bool:
+        """Whether the widgets are closed."""
+        return self.widget.comm is None
+
+    @property
     def touched(self) -> bool:
         """Whether closing the form would lose anything: input, or an outcome."""
-        used = self.running or self.result is not None or self.error is not None
-        return self._was_changed or used or self.form.draft != self._first
+        return self._is_edited or self.running or self.result is not None or self.error is not None
 
     def set_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Fill in arguments, valid or not."""
+        self._is_edited = True
         self.form.set_arguments(arguments)
 
     async def run(self) -> Any:
@@ -511,7 +648,7 @@ class RequestForm:
         Raises:
             ArgumentsError, ToolError, SessionError: The arguments do not fit and were not sent, or the request failed.
         """
-        await self._runner.run(self._work(), self._done)
+        await self._runner.run(self._begin(), self._end)
         error = self._runner.error
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
@@ -520,118 +657,46 @@ class RequestForm:
     def start(self) -> None:
         """Do what the Run button does, and do not wait."""
         if not self.running and self.form.submit():
-            self._runner.start(self._work(), self._done)
+            self._runner.start(self._begin(), self._end)
 
     def cancel(self) -> None:
         """Do what the Cancel button does."""
-        self._echo.forget()  # a run that was clicked just before
-        self._runner.cancel()
+        self.buttons.stop()
 
     def close(self) -> None:
         """Close all widgets, and cancel a pending request. The outcome stays as text."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._completer is not None:
-            self._completer.close()
-        self.cancel()
-        self._scope.close()
-        self._settled()
+        if not self.closed:
+            self.cancel()
+            self._scope.close()
+            self._publish_outcome()
 
-    def _build(self) -> None:
-        make = self._scope.make
-        self._was_clicked = False
-        self._echo = self._scope.echo(self._runner.loop)
-        self.form = Form(self._request.schema, scope=self._scope)
-        self.form.on_change(self._changed)
-        self.form.on_enter(lambda: self._echo.then(partial(self._clicked, self._run)))
-        self._run, self._spent = self._make_run(), WidgetScope()
-        self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
-        tooltip = "copy the line that does the same, and show it"
-        self.copy = self._scope.button("Copy as code", tooltip, self._copy_code, icon="copy")
-        self._code = make(ipywidgets.Text, "wide", description="Code", tooltip="select and copy")
-        self._copied = make(ipywidgets.Output)
-        self.name_field = make(
-            ipywidgets.Text,
-            "field",
-            description="Save as",
-            placeholder="name of a variable",
-            tooltip="name of a variable",
-        )
-        save = partial(self._echo.then, self._save)
-        on_enter(self.name_field, save)
-        self.save_button = self._scope.button("Save", "assign the result to this variable", save)
-        self._saved = make(ipywidgets.HTML, "label")
-        self._saving = make(ipywidgets.HBox, "line", children=(self.name_field, self.save_button, self._saved))
-        fixed = not self._request.schema.get("properties", True)  # a resource, or a prompt without arguments
-        toggle = () if fixed else (self.form.toggle,)
-        self._buttons = make(ipywidgets.HBox, "line", children=(self._run, self._stop, *toggle, self.copy))
-        head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._request.heading}")
-        self._top = (head, *(() if fixed else (self.form.widget,)), self._buttons)
-        self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
-
-    def _make_run(self) -> Any:
-        """Return a new Run button for the next run.
-
-        Clicks that arrive late, because a cell kept the kernel busy, belong to the run that the first of them started.
-        """
-        self._run_scope = scope = self._scope.part()
-        button = scope.button(
-            self._request.verb,
-            "send the request",
-            lambda: self._echo.then(partial(self._clicked, button)),
-            icon="play",
-            button_style="primary",
-        )
-        return button
-
-    def _clicked(self, button: Any) -> None:
-        if button is self._run:
-            self._was_clicked = True
-            self.start()
-
-    def _work(self) -> Work:
+    def _begin(self) -> Work:
         """Return what sends the present arguments, and show that the request is pending."""
-        arguments = self._sent = self.form.arguments
-        self._spent.close()  # not earlier: a click on a closed widget is logged by the kernel as an error
-        self._run.disabled, self._stop.disabled = True, False
+        arguments = self._arguments = self.form.arguments
+        self.buttons.disable_run()
         self._draw()
-        return lambda on_progress: self._request.send(arguments, self._timeout, on_progress)
+        return partial(self._request.send, arguments)
 
-    def _done(self) -> None:
-        if self._closed:
+    def _end(self) -> None:
+        if self.closed:
             return
-        self._spent, self._run, self._stop.disabled = self._run_scope, self._make_run(), True
-        self._buttons.children = (self._run, *self._buttons.children[1:])
-        self._saved.value = ""
+        self.buttons.renew_run()
+        if self.save is not None:
+            self.save.note.value = ""
         self._draw()
-        if self._was_clicked and self._runner.seconds < FOCUS_SECONDS:
+        if self.buttons.was_clicked and self._runner.seconds < FOCUS_SECONDS:
             self._scope.focus(self._runner.result_line)
-        self._was_clicked = False
-        self._settled()
+        self.buttons.was_clicked = False
+        self._publish_outcome()
 
-    def _changed(self) -> None:
-        self._was_changed = True
-        if self._code.value:
-            self._code.value, self._copied.outputs = self.code, ()
+    def _edit(self) -> None:
+        self._is_edited = True
+        self.copy.update()
 
     def _draw(self) -> None:
-        code = (self._code, self._copied) if self._code.value else ()
-        can_save = self._assign is not None and not self._run.disabled and self._runner.result is not None
-        self.widget.children = (*self._top, *code, *((self._saving,) if can_save else ()), self._runner.widget)
-
-    def _copy_code(self) -> None:
-        self._code.value = self.code
-        self._draw()
-        self._copied.outputs = (_copying(self.code),)
-
-    def _save(self) -> None:
-        name = self.name_field.value.strip()
-        if not name.isidentifier() or keyword.iskeyword(name):
-            self._saved.value = problem_markup("A variable's name has letters, digits and _, such as forecast_1.")
-        elif self._assign is not None:
-            self._assign(name, self._runner.result)
-            self._saved.value = note_markup(f"{name} is the result now.")
+        can_save = self.save is not None and not self.buttons.run.disabled and self._runner.result is not None
+        saving = (self.save.widget,) if self.save is not None and can_save else ()
+        self.widget.children = (*self._top, *self.copy.widgets, *saving, self._runner.widget)
 
     @property
     def code(self) -> str:
@@ -639,8 +704,8 @@ class RequestForm:
         return self._code_for(self.form.draft)
 
     def _code_for(self, arguments: Mapping[str, Any]) -> str:
-        shown = hidden_arguments(arguments, self._request.tool)
-        secret = [name for name in arguments if shown[name] != arguments[name]]
+        masked = hidden_arguments(arguments, self._request.tool)
+        secret = [name for name in arguments if masked[name] != arguments[name]]
         try:
             return self._request.line({name: value for name, value in arguments.items() if name not in secret}, secret)
         except MCPMagicError as error:
@@ -652,40 +717,41 @@ class RequestForm:
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
         data = bundle(self._parts())
-        if not self._closed:
+        if not self.closed:
             data |= widget_view(self.widget)
         return only(data, include, exclude)
 
     def _ipython_display_(self) -> None:
         if self.publish is None:
             raise NotImplementedError  # IPython displays the mimebundle then
-        self._published = True
+        self._is_published = True
         self.publish(self._repr_mimebundle_(), False)
 
-    def _settled(self) -> None:
-        """Replace the HTML and text, because there is an outcome."""
-        if self.publish is not None and self._published:
+    def _publish_outcome(self) -> None:
+        """Replace the HTML and text."""
+        if self.publish is not None and self._is_published:
             self.publish(self._repr_mimebundle_(), True)
 
     def _parts(self) -> list[Part]:
-        what = f"form of {one_line(self.name, 200)}"
+        title = f"form of {one_line(self.name, 200)}"
         outcome = self._runner.outcome or "not run yet"
-        sent = self._sent if self._sent is not None else self.form.draft
-        line = shorten(self._code_for(sent), 2000)
-        shown = hidden_arguments(sent, self._request.tool)
-        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
+        arguments = self._arguments if self._arguments is not None else self.form.draft
+        line = shorten(self._code_for(arguments), 2000)
+        masked = hidden_arguments(arguments, self._request.tool)
+        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in masked.items()]
         table = facts(rows) if rows else note("no arguments")
-        html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
-        if self._sent is None:
+        html = joined(
+            [tag("p", joined([tag("b", title), f" — {outcome}"])), table, details("code", preformatted(line))]
+        )
+        if self._arguments is None:
             unread = (dict, list) if self.form.problems else ()  # incomplete ones are taken from the example
-            typed = {name: value for name, value in sent.items() if not isinstance(value, unread)}
+            typed = {name: value for name, value in arguments.items() if not isinstance(value, unread)}
             example = (valid_example(self.form.schema) or {}) | typed
-            is_example = not argument_problems(example, self.form.schema)
             line = f"this form needs widgets; `%mcp tool {one_line(self.name, 200)}` has its arguments"
-            if is_example:
+            if not argument_problems(example, self.form.schema):
                 code = shorten(self._code_for(example), 2000)
                 line = f"this form needs widgets; a line that does the same, for example:\n{code}"
-        parts = [Part(f"{what} — {outcome}\n{line}", html)]
+        parts = [Part(f"{title} — {outcome}\n{line}", html)]
         if self._runner.result is not None:
             parts += self._runner.result.parts()
         elif self.error is not None and str(self.error):

@@ -160,7 +160,7 @@ class WidgetScope:
         self._widgets.append(widget)
         self._shared.count += 1
 
-    def button(self, text: str, tooltip: str, do: Callable[[], None], layout: str = "button", **traits: Any) -> Any:
+    def button(self, text: str, tooltip: str, do: Callable[[], object], layout: str = "button", **traits: Any) -> Any:
         """Return a button that calls `do`."""
         button = self.make(ipywidgets.Button, layout, description=text, tooltip=tooltip, **traits)
         button.on_click(lambda _: do())

@@ -135,7 +135,7 @@ def test_cancel_in_the_same_block_takes_run_back(frontend, form):
 
 def test_explorer_shows_last_typed_text_and_answers_clicks(frontend):
     frontend.run("from mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)\nexplorer")
-    search = frontend.kernel.ok("print(explorer.search.model_id)").stdout.strip()
+    search = frontend.kernel.ok("print(explorer.filter.search.model_id)").stdout.strip()
     listed = "[row.children[0].description for row in explorer.items.box.children]"
     for words, tool in ((("f", "fo", "fore"), "forecast"), (("l", "lo", "logi"), "login")):
         with blocked(frontend):

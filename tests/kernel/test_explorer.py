@@ -64,7 +64,7 @@ def test_what_is_typed_is_connected_as_mcp_connect_does_it(kernel):
 def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel):
     connect_in_process(kernel, SHOWCASE, "show")
     kernel.ok("from mcp_magic import host\nfrom mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)")
-    search = kernel.ok("print(explorer.search.model_id)").stdout.strip()
+    search = kernel.ok("print(explorer.filter.search.model_id)").stdout.strip()
     waiting = kernel.start("print('started')\nawait host['show'].call('slow', seconds=600)")
     kernel.until_stream(waiting, "started")
     state = {"method": "update", "state": {"value": "slow"}, "buffer_paths": []}

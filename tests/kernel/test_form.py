@@ -39,7 +39,7 @@ def test_click_runs_tool_and_updates_saved_output(kernel):
     [shown] = kernel.ok("clicked = %mcp form showcase:defaults count=4\nclicked", cellId="click").outputs
     assert shown["msg_type"] == "display_data"
     display_id = shown["content"]["transient"]["display_id"]
-    button = kernel.ok("print(clicked._run.comm.comm_id)").stdout.strip()
+    button = kernel.ok("print(clicked.buttons.run.comm.comm_id)").stdout.strip()
     kernel.send("comm_msg", {"comm_id": button, "data": {"method": "custom", "content": {"event": "click"}}})
     message = {"msg_type": ""}
     while message["msg_type"] != "update_display_data" or message["content"]["transient"]["display_id"] != display_id:

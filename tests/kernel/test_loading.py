@@ -110,7 +110,7 @@ def test_loading_imports_nothing_heavy_until_the_kernel_is_idle(start):
 
 def test_nothing_is_imported_while_the_person_types_in_a_widget(start):
     frontend = Frontend(start(plain=True, MCP_MAGIC_PRELOAD="true"))
-    shown = frontend.run(f"{LOAD}\nimport sys\nexplorer = %mcp ui\nprint(explorer.search.model_id)\nexplorer")
+    shown = frontend.run(f"{LOAD}\nimport sys\nexplorer = %mcp ui\nprint(explorer.filter.search.model_id)\nexplorer")
     field = shown.streams["stdout"].strip()
     for number in range(20):  # an idle kernel imports dozens of modules meanwhile
         frontend.type_into(field, "xy"[: number % 2 + 1])

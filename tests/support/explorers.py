@@ -51,7 +51,7 @@ def choose(explorer: Explorer, label: str) -> None:
 
 
 def open_form(explorer: Explorer, label: str) -> Any:
-    explorer.search.value = label
+    explorer.filter.search.value = label
     choose(explorer, label)
     explorer.detail.open_form()
     return explorer.detail.form

@@ -41,27 +41,27 @@ async def test_servers_and_kinds_are_counted(explorer, host):
     assert "1 resource, 1 template, 1 prompt" in shown["math"][0]
     assert [button.description for button in shown["math"][1]] == ["Reconnect", "Disconnect"]
     counts = {k: sum(len(c.catalog.cached(k)) for c in host.find()) for k in ("tools", "resources", "prompts")}
-    labels = [label for label, _ in explorer.kinds.options]
+    labels = [label for label, _ in explorer.filter.kinds.options]
     assert labels[0] == f"tools ({counts['tools']})"
     assert labels[1] == f"resources ({counts['resources']})"
     assert labels[3] == f"prompts ({counts['prompts']})"
     assert len(rows(explorer)) == 25
     assert text(explorer.items.label) == f"1\u201325 of {counts['tools']} tools"
-    explorer.search.value = "math:add"
+    explorer.filter.search.value = "math:add"
     badges = explorer.items.box.children[0].children[1].value
     assert "○ read-only" in badges
     assert "the server, which you trust, says that it changes nothing" in badges
 
 
 async def test_one_server_can_be_asked_for_or_clicked(explorer, host):
-    total = len(explorer.found)
+    total = len(explorer.matches)
     explorer.servers.pages.box.children[1].children[0].click()
-    assert {item.server for item in explorer.found} == {"math"}
-    assert text(explorer.items.label) == f"{len(explorer.found)} tools of math"
+    assert {item.server for item in explorer.matches} == {"math"}
+    assert text(explorer.items.label) == f"{len(explorer.matches)} tools of math"
     explorer.servers.pages.box.children[1].children[0].click()
-    assert len(explorer.found) == total
+    assert len(explorer.matches) == total
     with explored(host, "math") as one:
-        assert {item.server for item in one.found} == {"math"}
+        assert {item.server for item in one.matches} == {"math"}
         assert "▸ math" in server_rows(one)
     with pytest.raises(UnknownServerError, match="Did you mean 'math'"):
         Explorer(host, "maht")
@@ -81,12 +81,12 @@ async def test_without_servers_one_is_connected_by_what_is_typed(host):
         assert "no server is connected" in explorer._repr_mimebundle_()["text/plain"]
         explorer.servers.target.value = "no_such_file.py"
         receive(explorer.servers.target, {"event": "submit"})
-        await explorer.settled()
+        await explorer.wait()
         assert "no_such_file.py" in text(explorer.status)
         explorer.servers.target.value = bundled.command("math_server")[1]
         explorer.servers.button.click()
         assert explorer.servers.button.description == "Cancel"
-        await explorer.settled()
+        await explorer.wait()
         assert "● open" in next(iter(server_rows(explorer).values()))[0]
         assert explorer.servers.target.value == text(explorer.status) == ""
         assert "add" in rows(explorer), "the only server is not named in each row"
@@ -105,7 +105,7 @@ async def test_connecting_is_seen_with_its_time_and_can_be_cancelled(host):
         await waits.wait()
         await until(lambda: re.match(r"slow · \d", text(explorer.status)) is not None)
         explorer.servers.button.click()
-        await explorer.settled()
+        await explorer.wait()
         assert text(explorer.status) == ""
         assert explorer.servers.button.description == "Connect"
 
@@ -117,19 +117,19 @@ async def test_each_keystroke_narrows_the_list_and_makes_no_widget(explorer):
     before = set(alive)
     seen = []
     for typed in ("f", "fa", "fact", "factorial"):
-        explorer.search.value = typed
-        seen.append(len(explorer.found))
-        assert rows(explorer) == [item.label for item in explorer.items.shown]
+        explorer.filter.search.value = typed
+        seen.append(len(explorer.matches))
+        assert rows(explorer) == [item.label for item in explorer.items.page]
     assert seen == sorted(seen, reverse=True)
     assert rows(explorer)[0] == "math:factorial"
-    explorer.search.value = "constants"
+    explorer.filter.search.value = "constants"
     assert rows(explorer) == []
     total = text(explorer.items.label).split()[2]
     assert text(explorer.items.label) == (
         f"0 of {total} tools: no name, title or description has all words of 'constants'. "
         "It matches 1 resource. Delete the text in Search to see all."
     )
-    explorer.search.value = ""
+    explorer.filter.search.value = ""
     explorer.items.next.click()
     assert set(alive) == before
 
@@ -166,17 +166,17 @@ async def test_names_read_apart(host, names, shown):
 
 async def test_full_garbage_collections_wait_until_the_person_pauses(explorer):
     young, middle, old = normal = gc.get_threshold()
-    explorer.search.value = "f"
-    explorer.search.value = "fa"
+    explorer.filter.search.value = "f"
+    explorer.filter.search.value = "fa"
     assert gc.get_threshold()[:2] == (young, middle)
     assert gc.get_threshold()[2] > old
     await until(lambda: gc.get_threshold() == normal)
     try:
-        explorer.search.value = "f"
+        explorer.filter.search.value = "f"
         gc.set_threshold(5000, 7, 9)
-        explorer.search.value = "fa"
+        explorer.filter.search.value = "fa"
         await until(lambda: gc.get_threshold() == (5000, 7, 9))
-        explorer.search.value = "fac"
+        explorer.filter.search.value = "fac"
         gc.set_threshold(6000, 7, 9)
         jump(2 * REST_SECONDS)
         await asyncio.sleep(0.01)
@@ -184,7 +184,7 @@ async def test_full_garbage_collections_wait_until_the_person_pauses(explorer):
     finally:
         gc.set_threshold(*normal)
     gc.collect()
-    explorer.search.value = "f"
+    explorer.filter.search.value = "f"
     held = [[] for _ in range(400_000)]  # more than a quarter of what there is: Python collects all
     runs = gc.get_stats()[2]["collections"]
     await until(lambda: gc.get_stats()[2]["collections"] > runs)
@@ -214,12 +214,12 @@ async def test_pages_are_turned_and_a_new_search_begins_at_the_first(explorer):
     assert text(explorer.items.label).startswith("26\u201350 of ")
     while not explorer.items.next.disabled:
         explorer.items.next.click()
-    assert rows(explorer)[-1] == explorer.found[-1].label
+    assert rows(explorer)[-1] == explorer.matches[-1].label
     explorer.items.next.click()  # a click that comes late
-    assert rows(explorer)[-1] == explorer.found[-1].label
-    explorer.search.value = "s"
-    assert rows(explorer)[0] == explorer.found[0].label
-    explorer.search.value = ""
+    assert rows(explorer)[-1] == explorer.matches[-1].label
+    explorer.filter.search.value = "s"
+    assert rows(explorer)[0] == explorer.matches[0].label
+    explorer.filter.search.value = ""
     assert rows(explorer) == first
 
 
@@ -227,10 +227,10 @@ async def test_pages_are_turned_and_a_new_search_begins_at_the_first(explorer):
 
 
 async def test_choosing_a_tool_shows_its_card_and_marks_its_row(explorer):
-    explorer.search.value = "math:divide"
+    explorer.filter.search.value = "math:divide"
     choose(explorer, "math:divide")
     card = text(explorer.detail.card)
-    tool = explorer.found[0].definition
+    tool = explorer.matches[0].definition
     shown = (tool.description.split("\n")[0], *tool.input_schema["properties"], "%mcp call math:divide", "returns")
     assert [part for part in shown if part not in card] == []
     assert rows(explorer)[0] == "▸ math:divide"
@@ -249,7 +249,7 @@ async def test_choosing_a_tool_shows_its_card_and_marks_its_row(explorer):
     ],
 )
 async def test_each_kind_is_searched_and_has_its_line_and_form(explorer, kind, typed, label, line):
-    explorer.kinds.value, explorer.search.value = kind, typed
+    explorer.filter.kinds.value, explorer.filter.search.value = kind, typed
     assert rows(explorer) == [label]
     choose(explorer, label)
     assert line in explorer.detail.card.value.replace("&#x27;", "'")
@@ -282,7 +282,7 @@ async def test_invalid_template_keeps_its_card_and_says_why(host):
     await host.connect_spec(InProcessSpec(server=server), "silent")
     await host["silent"].listing("templates")
     with explored(host) as explorer:
-        explorer.kinds.value = "templates"
+        explorer.filter.kinds.value = "templates"
         choose(explorer, "bad://{a")
         explorer.detail.open.click()
         assert "bad://{a cannot be filled in" in text(explorer.detail.note)
@@ -291,7 +291,7 @@ async def test_invalid_template_keeps_its_card_and_says_why(host):
 
 async def test_a_resource_is_read_in_place_or_says_why_not(explorer, host):
     explorer.only("math")
-    explorer.kinds.value = "resources"
+    explorer.filter.kinds.value = "resources"
     choose(explorer, "math://constants")
     explorer.detail.read.click()
     form = explorer.detail.form
@@ -313,11 +313,11 @@ async def test_a_resource_is_read_in_place_or_says_why_not(explorer, host):
 
 async def test_what_a_hostile_server_says_is_text(explorer):
     for kind in ("tools", "resources", "templates", "prompts"):
-        explorer.kinds.value = kind
-        for item in explorer.found:
+        explorer.filter.kinds.value = kind
+        for item in explorer.matches:
             explorer.choose(item)
             assert not re.search(r"<(script|img|iframe|h1|textarea)", explorer.detail.card.value), item.label
-    explorer.kinds.value, explorer.search.value = "tools", "hostile"
+    explorer.filter.kinds.value, explorer.filter.search.value = "tools", "hostile"
     shown = [row.children[1].value for row in explorer.items.box.children]
     assert any("&lt;" in about for about in shown)
     assert not any(re.search(r"<(script|img)", about) for about in shown)
@@ -331,7 +331,7 @@ async def test_what_a_hostile_server_says_is_text(explorer):
 
 
 async def test_a_tool_that_a_server_announces_shows_up(explorer, host):
-    explorer.search.value = "extra_seen"
+    explorer.filter.search.value = "extra_seen"
     assert rows(explorer) == []
     async with asyncio.timeout(60):
         number = 0
@@ -340,17 +340,17 @@ async def test_a_tool_that_a_server_announces_shows_up(explorer, host):
             await host["showcase"].call("add_tool", name=f"seen_{number}")
             await asyncio.sleep(0.1)
     assert rows(explorer)[0] == "showcase:extra_seen_1"
-    assert text(explorer.items.label).startswith(f"{len(explorer.found)} of ")
+    assert text(explorer.items.label).startswith(f"{len(explorer.matches)} of ")
 
 
 async def test_a_server_that_comes_or_goes_shows_up(explorer, host):
     await host.connect_spec(many_servers(1, 30)["server0"], "late")
     await until(lambda: "late" in server_rows(explorer))
-    explorer.search.value = "late:"
-    await until(lambda: len(explorer.found) == 30)
+    explorer.filter.search.value = "late:"
+    await until(lambda: len(explorer.matches) == 30)
     await host.disconnect("late")
     await until(lambda: "late" not in server_rows(explorer))
-    assert explorer.found == []
+    assert explorer.matches == []
 
 
 async def test_ended_server_shows_lost_and_can_reconnect(host):
@@ -358,7 +358,7 @@ async def test_ended_server_shows_lost_and_can_reconnect(host):
     spec = StdioSpec(command=sys.executable, args=(bundled.command("math_server")[1],))
     await host.connect_many({"process": spec, "other": many_servers(1, 1)["server0"]})
     with explored(host) as explorer:
-        explorer.search.value = "process:add"
+        explorer.filter.search.value = "process:add"
         await until(lambda: rows(explorer) == ["process:add"])
         choose(explorer, "process:add")
         for child in set(psutil.Process().children(recursive=True)) - before:
@@ -370,14 +370,14 @@ async def test_ended_server_shows_lost_and_can_reconnect(host):
         assert text(explorer.items.label).endswith(f" tools\n{over}")
         explorer.detail.clear()
         for label in ("process:subtract", "process:add"):
-            explorer.search.value = label
+            explorer.filter.search.value = label
             choose(explorer, label)
             assert text(explorer.detail.note) == f"✗ {over}"
         button = server_rows(explorer)["process"][1][0]
         assert button.description == "Connect"
         button.click()
         assert "working" in server_rows(explorer)["process"][0]
-        await explorer.settled()
+        await explorer.wait()
         assert "● open" in server_rows(explorer)["process"][0]
         assert rows(explorer) == ["▸ process:add"]
         assert text(explorer.detail.note) == ""
@@ -386,13 +386,13 @@ async def test_ended_server_shows_lost_and_can_reconnect(host):
 
 async def test_disconnected_server_can_be_connected_in_explorer(explorer, host):
     server_rows(explorer)["math"][1][1].click()
-    await explorer.settled()
+    await explorer.wait()
     assert "math" not in host
     shown, buttons = server_rows(explorer)["math"]
     assert shown.startswith("○ not connected")
     assert [button.description for button in buttons] == ["Connect"]
     buttons[0].click()
-    await explorer.settled()
+    await explorer.wait()
     assert host["math"].state == "open"
     assert server_rows(explorer)["math"][0].startswith("● open")
 
@@ -400,7 +400,7 @@ async def test_disconnected_server_can_be_connected_in_explorer(explorer, host):
 async def test_configured_server_is_offered_and_failure_is_told(host):
     with explored(host, offered={"broken": StdioSpec(command="no-such-command-anywhere")}) as explorer:
         server_rows(explorer)["broken"][1][0].click()
-        await explorer.settled()
+        await explorer.wait()
         assert "no-such-command-anywhere" in text(explorer.status)
         assert not server_rows(explorer)["broken"][1][0].disabled
 
@@ -413,21 +413,21 @@ async def test_refresh_asks_the_servers_again_and_changes_the_card(host):
         choose(explorer, "silent:one")
         tools[:] = [one.model_copy(update={"description": "new words"}), two]
         explorer.refresh_button.click()
-        await explorer.settled()
+        await explorer.wait()
         await until(lambda: rows(explorer) == ["▸ one", "two"])
         await until(lambda: "new words" in text(explorer.detail.card))
 
 
 async def test_clicks_and_keystrokes_may_come_from_another_thread(explorer):
     def type_and_click() -> None:
-        explorer.search.value = "math:add"
+        explorer.filter.search.value = "math:add"
         explorer.refresh_button.click()
 
     thread = threading.Thread(target=type_and_click)
     thread.start()
     await until(lambda: rows(explorer)[:1] == ["math:add"])
     thread.join()
-    await explorer.settled()
+    await explorer.wait()
 
 
 @pytest.mark.timed
@@ -442,10 +442,10 @@ async def test_ten_thousand_tools_stay_usable(host):
         assert text(explorer.items.label) == "1\u201325 of 10,000 tools"
         for typed in ("w", "weather", "weather 4", "server49 weather", "zzz", ""):
             started = time.thread_time()
-            explorer.search.value = typed
+            explorer.filter.search.value = typed
             assert time.thread_time() - started < 0.1, typed
         assert len(alive) - before == made
-        explorer.search.value = "server7:weather_8"
+        explorer.filter.search.value = "server7:weather_8"
         assert rows(explorer) == ["server7:weather_8", "server7:weather_80", "server7:weather_88"]
         assert text(explorer.items.label) == "3 of 10,000 tools"
         assert text(explorer.servers.pages.label) == "1\u20138 of 50 servers"
@@ -461,18 +461,18 @@ async def test_explorer_is_a_widget_whose_buttons_have_tooltips(explorer):
     assert "<table" in bundle["text/html"]
     assert "%mcp ui" in bundle["text/html"]
     assert list(explorer._repr_mimebundle_(include={"text/plain"})) == ["text/plain"]
-    explorer.choose(explorer.found[0])
+    explorer.choose(explorer.matches[0])
     buttons = [widget for widget in alive.values() if isinstance(widget, ipywidgets.Button)]
     assert len(buttons) > 30
     assert [button for button in buttons if not button.description or not button.tooltip] == []
     assert all(button.tabbable is not False for button in buttons)
-    assert explorer.search.description == "Search"
+    assert explorer.filter.search.description == "Search"
 
 
 async def test_a_closed_explorer_has_no_comm_and_still_shows_text(servers):
     before = set(alive)
     with closing(Explorer(servers)) as explorer:
-        explorer.search.value = "math:add"
+        explorer.filter.search.value = "math:add"
         choose(explorer, "math:add")
         explorer.detail.open.click()
         explorer.close()
@@ -481,7 +481,7 @@ async def test_a_closed_explorer_has_no_comm_and_still_shows_text(servers):
     await servers.disconnect("math")
     assert "math" not in explorer._repr_mimebundle_()["text/plain"]
     assert repr(explorer) == "<Explorer of 1 server (closed)>"
-    assert not explorer.found  # IPython keeps it in `Out`, but its items are not kept with it
+    assert not explorer.matches  # IPython keeps it in `Out`, but its items are not kept with it
     assert servers._watchers._callbacks == {}
 
 
@@ -490,8 +490,8 @@ async def test_runs_of_a_cell_leave_one_explorer_and_deleting_none(servers):
     sizes, explorers = set(), []
     for run in range(3):
         explorers.append(keep(Explorer(servers), CellRun("cell", f"run {run}")))
-        explorers[-1].search.value = "add"
-        explorers[-1].choose(explorers[-1].found[0])
+        explorers[-1].filter.search.value = "add"
+        explorers[-1].choose(explorers[-1].matches[0])
         explorers[-1].detail.open.click()
         sizes.add(len(alive))
         assert [each.closed for each in explorers] == [True] * run + [False]

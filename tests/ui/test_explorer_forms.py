@@ -8,7 +8,7 @@ from typing import Any
 from ipywidgets.widgets.widget import _instances as alive
 from mcp_types import Tool
 
-from mcp_magic.ui.explorer import KEPT
+from mcp_magic.ui.explorer import MAX_FORMS
 from tests.support.explorers import choose, explored, open_form, rows, silent, text
 from tests.support.waiting import until
 
@@ -24,14 +24,14 @@ async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer):
     fill(form, "even", "many")  # no number, so it is no argument; but it was typed
     other = open_form(explorer, "showcase:one_text")
     fill(other, "text", "other")
-    explorer.search.value = "showcase:constrained"
+    explorer.filter.search.value = "showcase:constrained"
     choose(explorer, "showcase:constrained")
     assert explorer.detail.form is form
     assert form.widget in explorer.detail.widget.children
     assert form.form.root.at("even").input.widget.value == "many"
     assert form.form.draft["code"] == "ABC"
     explorer.detail.hide.click()
-    explorer.search.value = "showcase:one_text"
+    explorer.filter.search.value = "showcase:one_text"
     choose(explorer, "showcase:one_text")
     assert explorer.detail.form is other
     assert other.form.draft == {"text": "other"}
@@ -44,11 +44,11 @@ async def test_what_was_typed_is_there_when_the_item_is_chosen_again(explorer):
 
 
 async def test_a_form_that_nothing_was_done_in_is_closed(explorer):
-    explorer.search.value = "math:"
-    explorer.choose(explorer.found[0])
+    explorer.filter.search.value = "math:"
+    explorer.choose(explorer.matches[0])
     before = set(alive)
     explorer.detail.open_form()
-    explorer.choose(explorer.found[1])
+    explorer.choose(explorer.matches[1])
     assert explorer.detail.form is None
     assert set(alive) == before
 
@@ -57,10 +57,10 @@ async def test_a_call_goes_on_while_something_else_is_looked_at(explorer):
     form = open_form(explorer, "showcase:slow")
     form.set_arguments({"seconds": 0.2})
     task = asyncio.create_task(form.run())
-    explorer.search.value = "math:add"
+    explorer.filter.search.value = "math:add"
     choose(explorer, "math:add")
     assert await task is form.result is not None
-    explorer.search.value = "showcase:slow"
+    explorer.filter.search.value = "showcase:slow"
     choose(explorer, "showcase:slow")
     assert explorer.detail.form is form
 
@@ -71,9 +71,9 @@ async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer):
     running.set_arguments({"seconds": 600})
     task = asyncio.create_task(running.run())
     await until(lambda: running.running)
-    explorer.search.value = "math: showcase:hint"
+    explorer.filter.search.value = "math: showcase:hint"
     tools = [item for item in explorer._index.items("tools") if item.definition.input_schema.get("properties")]
-    tools = [item for item in tools if item.key not in ("slow", "add")][: KEPT + 2]
+    tools = [item for item in tools if item.key not in ("slow", "add")][: MAX_FORMS + 2]
     forms = []
     for item in tools:
         explorer.choose(item)
@@ -81,12 +81,12 @@ async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer):
         explorer.detail.form.form._changed()  # as if somebody had typed
         forms.append(explorer.detail.form)
     explorer.detail.hide.click()
-    assert [form._closed for form in forms] == [True] * 3 + [False] * (KEPT - 1)
+    assert [form.closed for form in forms] == [True] * 3 + [False] * (MAX_FORMS - 1)
     assert running.running
     explorer.close()
     explorer.close()
-    assert all(form._closed for form in forms)
-    assert running._closed
+    assert all(form.closed for form in forms)
+    assert running.closed
     assert await task is None  # cancelled
     assert len(alive) < before, "no comm of a kept form is left"
 
@@ -104,7 +104,7 @@ async def test_outdated_kept_form_hands_values_to_a_new_one(host):
         await until(lambda: explorer.detail.form is not form)  # while it is shown
 
         changed = explorer.detail.form
-        assert form._closed
+        assert form.closed
         assert changed.form.draft == {"text": "kept"}
         assert changed.form.root.at("more") is not None
         explorer.detail.hide.click()
@@ -118,5 +118,5 @@ async def test_outdated_kept_form_hands_values_to_a_new_one(host):
         choose(explorer, "silent:one")
         assert explorer.detail.form.connection is host["silent"]
         assert explorer.detail.form.form.draft == {"text": "kept"}
-        assert changed._closed
+        assert changed.closed
         assert text(explorer.detail.note) == ""

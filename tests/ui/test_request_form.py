@@ -69,7 +69,7 @@ async def ended(form: RequestForm) -> None:
 
 async def under_way(form: RequestForm) -> None:
     """Click on Run, and wait until the server has reported progress."""
-    form._run.click()
+    form.buttons.run.click()
     await until(lambda: form._runner._report.meter.count > 0)
 
 
@@ -77,7 +77,7 @@ async def under_way(form: RequestForm) -> None:
 async def test_run_shows_the_result_as_the_call_would(opened, connection):
     form = await opened("defaults", count=7)
     assert form.result is None
-    form._run.click()
+    form.buttons.run.click()
     await ended(form)
     assert form.result.data["count"] == 7
     called = await connection.call("defaults", count=7)
@@ -85,7 +85,7 @@ async def test_run_shows_the_result_as_the_call_would(opened, connection):
     assert shown == {"output_type": "display_data", "data": called._repr_mimebundle_(), "metadata": {}}
     assert "done in " in form._runner.result_line.value
     form.set_arguments({"count": 3})
-    thread = threading.Thread(target=form._run.click)
+    thread = threading.Thread(target=form.buttons.run.click)
     thread.start()
     thread.join()
     await until(lambda: form.running or (form.result and form.result.data["count"] == 3))
@@ -103,7 +103,7 @@ async def test_what_is_shown_can_be_sent_to_the_page(opened, tool):
 async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened, connection):
     form = await opened("constrained")
     sent = connection.calls
-    form._run.click()
+    form.buttons.run.click()
     assert not form.running
     assert "missing: even (integer)" in form.form.root.at("even")._problem.value
     with pytest.raises(ArgumentsError, match=r"missing: even \(integer\)"):
@@ -113,7 +113,7 @@ async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened, c
 
 async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened):
     form = await opened("fail_error", message="no <b>luck</b>")
-    form._run.click()
+    form.buttons.run.click()
     await ended(form)
     assert form.result.is_error
     [shown] = form._runner.output.outputs
@@ -131,15 +131,15 @@ async def test_cancel_ends_the_call_at_the_server(opened, connection):
     form = await opened("slow", seconds=600)
     await under_way(form)
     assert form.running
-    assert form._run.disabled
+    assert form.buttons.run.disabled
     sent = connection.calls
-    form._run.click()
+    form.buttons.run.click()
     assert connection.calls == sent, "a click while it runs does nothing"
-    form._stop.click()
+    form.buttons.cancel.click()
     await until(lambda: not form.running)
     assert form.result is None
     assert "cancelled after" in form._runner.result_line.value
-    assert form._run.disabled is False
+    assert form.buttons.run.disabled is False
     async with asyncio.timeout(60):
         while (await connection.call("cancellations")).data == before:
             await asyncio.sleep(0)
@@ -165,11 +165,11 @@ async def test_progress_is_shown_while_the_call_runs(opened, total):
 
 async def test_copied_code_is_the_equivalent_line(opened):
     form = await opened("defaults", text="it's", items=[3])
-    form.copy.click()
-    assert form._code in form.widget.children
-    assert form._code.value == form.code
+    form.copy.button.click()
+    assert form.copy.field in form.widget.children
+    assert form.copy.field.value == form.code
     form.form.root.at("count").input.widget.value = "5"
-    assert "count=5" in form._code.value
+    assert "count=5" in form.copy.field.value
     words = split_line(form.code.removeprefix("%mcp "))
     assert words[:2] == ["call", "showcase:defaults"]
     assert parse_arguments(words[2:], form.form.schema) == form.arguments
@@ -319,7 +319,7 @@ async def test_a_form_needs_no_second_yes_unless_a_rule_says_so(opened, connecti
     assert (await form.run()).data["count"] == 9
     assert asked == ["person showcase:defaults"]
     connection.consent.rules[:] = [Rule("deny", "showcase:*", reason="not <b>now</b>")]
-    form._run.click()
+    form.buttons.run.click()
     await until(lambda: form.error is not None and not form.running)
     [shown] = form._runner.output.outputs
     assert shown["ename"] == "DeniedError"

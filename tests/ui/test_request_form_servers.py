@@ -140,7 +140,7 @@ async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase):
             await form.run()
         form.form.root.at("name").input.widget.value = "Ada"
         assert form.code == "%mcp prompt showcase:greet name=Ada"
-        form._run.click()
+        form.buttons.run.click()
         await until(lambda: form.result is not None and not form.running)
         assert form.result.messages[0].content == "Write a friendly greeting for Ada."
         assert form._runner.output.outputs[0]["data"] == form.result._repr_mimebundle_()

@@ -652,7 +652,7 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     failed = _lines(host.failed.get(connection.name, ""), mask, last, FAILED)
     messages = [*_lines(connection.stderr(), mask, last), *failed]
     logged = [message for message in connection.notices.messages if at_least(message.level, least)]
-    messages += [message._replace(data=log_text(message.data, mask)) for message in logged[-last:] if last]
+    messages += [replace(message, data=log_text(message.data, mask)) for message in logged[-last:] if last]
     if arguments.follow or arguments.seconds is not None:
         messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _log_listing, least)
     return _log_listing(connection.name, messages, connection.notices.logs.level, said)
@@ -665,7 +665,7 @@ def _records(messages: Sequence[LogMessage]) -> list[list[LogMessage]]:
 
 def _joined(record: Sequence[LogMessage]) -> LogMessage:
     data = "\n".join(message.data for message in record)
-    return record[0]._replace(data=data, level=record[0].level or level(data))
+    return replace(record[0], data=data, level=record[0].level or level(data))
 
 
 class LogListing(Listing):
@@ -697,7 +697,7 @@ def _lines(stderr: str, mask: Callable[[str], str], last: int, source: str = STD
     """Return the lines of the last records, masked as in the trace."""
     records = _records([LogMessage(0.0, "", source, line) for line in stderr.splitlines()])
     chosen = [line for record in (records[-last:] if last > 0 else ()) for line in record]
-    return [line._replace(data=mask(line.data)) for line in chosen]
+    return [replace(line, data=mask(line.data)) for line in chosen]
 
 
 LOGS = Implementation(
