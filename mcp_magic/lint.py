@@ -50,7 +50,7 @@ class Findings(Listing):
     """A listing of findings, the worst first."""
 
     def __init__(self, findings: Iterable[Finding], *, title: str = "Lint", looked_at: str = "") -> None:
-        self.findings = sorted(findings, key=lambda found: _ORDER.index(found.severity))
+        self.findings = sorted(findings, key=lambda finding: _ORDER.index(finding.severity))
         columns = ("severity", "code", "where", "what", "to do")
         super().__init__(
             [
@@ -60,13 +60,13 @@ class Findings(Listing):
             title=title,
             columns=columns,
             empty=f"no problems found: {looked_at}" if looked_at else "no problems found",
-            note=f"checked {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
+            note=f"checked {looked_at}: {severity_counts(self.findings)}" if looked_at and self.findings else "",
             kind="findings",
         )
 
     def parts(self) -> list[Part]:
         """Return the parts to display: one."""
-        shown = [
+        rows = [
             {
                 "": row["severity"],
                 "code": row["code"],
@@ -75,8 +75,8 @@ class Findings(Listing):
             }
             for row in self.rows
         ]
-        [part] = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind).parts()
-        return [Part(self._plain(), part.html) if shown else part]
+        [part] = Listing(rows, title=self.title, empty=self.empty, note=self.note, kind=self.kind).parts()
+        return [Part(self._plain(), part.html) if rows else part]
 
     def _plain(self) -> str:
         width = max(min(terminal_width(), 120), 40)
@@ -91,30 +91,30 @@ class Findings(Listing):
 
     def of(self, severity: str) -> list[Finding]:
         """Return the findings of one severity."""
-        return [found for found in self.findings if found.severity == severity]
+        return [finding for finding in self.findings if finding.severity == severity]
 
     @property
     def codes(self) -> set[str]:
         """The codes of the findings."""
-        return {found.code for found in self.findings}
+        return {finding.code for finding in self.findings}
 
     def __repr__(self) -> str:
-        return f"<Findings: {counted(self.findings)}>"
+        return f"<Findings: {severity_counts(self.findings)}>"
 
 
 def wrapped(text: str, width: int, indent: str, first: str | None = None) -> list[str]:
     """Return text as indented lines of at most `width` characters; long words stay whole."""
     flat = " ".join(text.split())
-    begun = indent if first is None else first
-    found = textwrap.wrap(
-        flat, width, initial_indent=begun, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    start = indent if first is None else first
+    lines = textwrap.wrap(
+        flat, width, initial_indent=start, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return found or [begun]
+    return lines or [start]
 
 
-def counted(findings: Iterable[Finding]) -> str:
+def severity_counts(findings: Iterable[Finding]) -> str:
     """Return how many findings there are of each severity."""
-    counts = Counter(found.severity for found in findings)
+    counts = Counter(finding.severity for finding in findings)
     parts = [f"{counts[name]} {name}{'s' if counts[name] > 1 else ''}" for name in _ORDER if counts[name]]
     return ", ".join(parts) or "nothing found"
 
@@ -123,7 +123,7 @@ def counted(findings: Iterable[Finding]) -> str:
 # that need them, flags, variation selectors after a character that has variants.
 # Sources: Unicode Technical Report 36 (security) and Standard Annex 9 (bidirectional text); CVE-2021-42574.
 
-_SHOWN = 4  # most code points that a message names, with their positions
+MAX_POINTS = 4  # most code points that a message names, with their positions
 
 _ZERO_WIDTH = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0"
@@ -158,20 +158,20 @@ def hidden(text: str) -> list[Hidden]:
     text = text[:MAX_TEXT]
     if text.isascii() and text.isprintable():
         return []
-    text = _FLAG.sub(lambda found: " " * len(found[0]), text)
+    text = _FLAG.sub(lambda match: " " * len(match[0]), text)
     rows = []
     for kind, pattern in _HIDDEN_KINDS:
-        places = [found.start() for found in pattern.finditer(text) if not _honest(text, found.start())]
+        places = [match.start() for match in pattern.finditer(text) if not _honest(text, match.start())]
         if places:
             letters = [chr(ord(text[at]) - 0xE0000) for at in places if "\U000e0020" <= text[at] <= "\U000e007e"]
-            rows.append(Hidden(kind, _named(text, places), "".join(letters)[:80]))
+            rows.append(Hidden(kind, _points(text, places), "".join(letters)[:80]))
     return rows
 
 
 def unhidden(text: str) -> str:
     """Return a text as a model may read it: tag characters as the letters they stand for, others removed, NFKC."""
     tags = "".join(chr(ord(c) - 0xE0000) if "\U000e0020" <= c <= "\U000e007e" else c for c in text)
-    return unicodedata.normalize("NFKC", _ANY.sub(lambda found: " " if found[0] == "\x0b" else "", tags))
+    return unicodedata.normalize("NFKC", _ANY.sub(lambda match: " " if match[0] == "\x0b" else "", tags))
 
 
 def _lookalikes(name: str) -> str:
@@ -182,13 +182,13 @@ def _lookalikes(name: str) -> str:
     for place, letter in enumerate(name):
         first = unicodedata.name(letter, "").partition(" ")[0]
         if first in ("FULLWIDTH", "MATHEMATICAL"):
-            return f"letters that only look like Latin ({_named(name, [place])})"
+            return f"letters that only look like Latin ({_points(name, [place])})"
         if first in _ALIKE and letter.isalpha():
             scripts.setdefault(first, place)
     if len(scripts) < 2:
         return ""
     odd = next(place for script, place in scripts.items() if script != "LATIN")
-    return f"{' and '.join(scripts)} ({_named(name, [odd])})"
+    return f"{' and '.join(scripts)} ({_points(name, [odd])})"
 
 
 def _honest(text: str, place: int) -> bool:
@@ -211,10 +211,10 @@ def _joins(letter: str) -> bool:
     return kind in ("So", "Sk") or (kind[0] in "LM" and not name.startswith(_NO_JOINERS))
 
 
-def _named(text: str, places: list[int]) -> str:
-    named = [f"U+{ord(text[p]):04X} {unicodedata.name(text[p], '')}".strip() + f" at {p}" for p in places[:_SHOWN]]
-    more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
-    return ", ".join(named) + more
+def _points(text: str, places: list[int]) -> str:
+    points = [f"U+{ord(text[p]):04X} {unicodedata.name(text[p], '')}".strip() + f" at {p}" for p in places[:MAX_POINTS]]
+    more = f" and {len(places) - MAX_POINTS:,} more" if len(places) > MAX_POINTS else ""
+    return ", ".join(points) + more
 
 
 # Text of a definition that gives the model instructions about something other than the tool. The heuristics avoid false
@@ -288,8 +288,8 @@ def suspicions(text: str) -> list[tuple[str, str]]:
         text = unhidden(text)
     if not _WORTH.search(text):
         return []
-    found = ((seems, pattern.search(text)) for seems, pattern in _COMPILED)
-    return [(seems, " ".join(match[0].split())[:100]) for seems, match in found if match]
+    results = ((seems, pattern.search(text)) for seems, pattern in _COMPILED)
+    return [(seems, " ".join(match[0].split())[:100]) for seems, match in results if match]
 
 
 # Descriptions and texts: missing, too long, hidden, or meant for the model alone.
@@ -300,29 +300,29 @@ LONG_DESCRIPTION = 4000  # characters from which a description counts as long
 
 def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterator[Finding]:
     if text is None or not text.strip():
-        what = f"the description is {'missing' if text is None else 'empty'}; a model has only the name to go by"
-        yield Finding("description-missing", severity, owner, what, "say in a sentence what it does and returns")
+        problem = f"the description is {'missing' if text is None else 'empty'}; a model has only the name to go by"
+        yield Finding("description-missing", severity, owner, problem, "say in a sentence what it does and returns")
     elif len(text) > LONG_DESCRIPTION:
         tokens = len(text) // CHARACTERS_A_TOKEN
-        what = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
-        yield Finding("description-long", WARNING, owner, what, "keep what a model needs to choose and call it")
+        problem = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
+        yield Finding("description-long", WARNING, owner, problem, "keep what a model needs to choose and call it")
 
 
 def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """Yield hidden characters in texts, each with its place, and parts that look like instructions."""
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     for where, text in placed:
-        if (where, text) in seen:
+        if (where, text) in visited:
             continue
-        seen.add((where, text))
-        for found in hidden(text):
-            says = f"; as letters they say {found.says!r}" if found.says else ""
-            severity = WARNING if found.kind == "private use characters" else ERROR  # icon fonts use these
-            what = f"invisible {found.kind}: {found.points}{says}"
-            yield Finding("hidden-unicode", severity, where, what, "remove them; until then, do not trust the text")
+        visited.add((where, text))
+        for characters in hidden(text):
+            says = f"; as letters they say {characters.says!r}" if characters.says else ""
+            severity = WARNING if characters.kind == "private use characters" else ERROR  # icon fonts use these
+            problem = f"invisible {characters.kind}: {characters.points}{says}"
+            yield Finding("hidden-unicode", severity, where, problem, "remove them; until then, do not trust the text")
         for seems, words in suspicions(text):
-            what = f"it {seems}: {words!r}"
-            yield Finding("instruction-like", WARNING, where, what, "read it: is that what the tool needs?")
+            problem = f"it {seems}: {words!r}"
+            yield Finding("instruction-like", WARNING, where, problem, "read it: is that what the tool needs?")
 
 
 # Names.
@@ -340,15 +340,17 @@ def _name_findings(name: str, server: str, owner: str) -> Iterator[Finding]:
         yield Finding("name-empty", ERROR, owner, "the name is empty", "give it a name")
         return
     if scripts := _lookalikes(name):
-        what = f"the name mixes letters that look alike: {scripts}"
-        yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
+        problem = f"the name mixes letters that look alike: {scripts}"
+        yield Finding("name-lookalike", ERROR, owner, problem, "write it in one script")
     if not _PROVIDERS.fullmatch(name):
         legal = "" if _SPECIFIED.fullmatch(name) else ", and the specification advises against it"
-        what = f"model providers reject the name{_why_not(name)}{legal}; hosts have to change it"
-        yield Finding("name-provider", WARNING, owner, what, f"up to {MAX_NAME} letters, digits, _ and -")
+        problem = f"model providers reject the name{_why_not(name)}{legal}; hosts have to change it"
+        yield Finding("name-provider", WARNING, owner, problem, f"up to {MAX_NAME} letters, digits, _ and -")
     elif (length := len(server) + 2 + len(name)) > MAX_NAME:
-        what = f"as {server}__{name} it has {length} characters; model providers allow {MAX_NAME}, so it is shortened"
-        yield Finding("name-long", NOTE, owner, what, "a shorter name, of the tool or of the server")
+        problem = (
+            f"as {server}__{name} it has {length} characters; model providers allow {MAX_NAME}, so it is shortened"
+        )
+        yield Finding("name-long", NOTE, owner, problem, "a shorter name, of the tool or of the server")
 
 
 def _why_not(name: str) -> str:
@@ -362,8 +364,8 @@ def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
     """Yield names or URIs that occur more than once."""
     for name, count in Counter(names).items():
         if count > 1:
-            what = f"it is listed {count} times; only one of them can be reached"
-            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "give each a name of its own")
+            problem = f"it is listed {count} times; only one of them can be reached"
+            yield Finding("name-duplicate", ERROR, f"{kind} {name}", problem, "give each a name of its own")
 
 
 # URIs and URI templates.
@@ -379,13 +381,13 @@ _TEMPLATE = re.compile(
 def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
     """Yield the problems of a URI (RFC 3986; non-ASCII characters are allowed as in an IRI, RFC 3987)."""
     if not _SCHEME.match(uri):
-        what = "it has no scheme, so it is not a URI"
-        yield Finding("uri-invalid", ERROR, owner, what, "for example file:///path or notes://today")
+        problem = "it has no scheme, so it is not a URI"
+        yield Finding("uri-invalid", ERROR, owner, problem, "for example file:///path or notes://today")
         return
-    odd = sorted({found[0] for found in _NOT_IN_URI.finditer(uri) if found[0].isascii()})
+    odd = sorted({match[0] for match in _NOT_IN_URI.finditer(uri) if match[0].isascii()})
     if odd:
-        what = f"the URI has {', '.join(map(repr, odd[:5]))}, which must be percent-encoded"
-        yield Finding("uri-invalid", WARNING, owner, what, "encode them: a space is %20")
+        problem = f"the URI has {', '.join(map(repr, odd[:5]))}, which must be percent-encoded"
+        yield Finding("uri-invalid", WARNING, owner, problem, "encode them: a space is %20")
 
 
 def template_problem(template: str) -> str:
@@ -488,16 +490,16 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
     """Yield the problems of an input (`kind` is "argument") or output schema ("output")."""
     root_type = schema.get("type") if isinstance(schema, Mapping) else None
     if root_type != "object" and kind == "argument":
-        what = f"the root is of type {root_type!r}" if root_type else "the root names no type"
+        problem = f"the root is of type {root_type!r}" if root_type else "the root names no type"
         yield Finding(
-            "schema-root", ERROR, owner, f"{what}; it must be an object", 'write "type": "object" at its root'
+            "schema-root", ERROR, owner, f"{problem}; it must be an object", 'write "type": "object" at its root'
         )
     invalid = list(_metaschema(schema, owner, kind))
     yield from invalid
     choice = next((name for name in ("anyOf", "oneOf", "allOf") if isinstance(schema, Mapping) and name in schema), "")
     if choice and kind == "argument":
-        what = f"{choice} at the root, which OpenAI and Anthropic refuse"
-        yield Finding("schema-root-choice", NOTE, owner, what, "put the choice into an argument")
+        problem = f"{choice} at the root, which OpenAI and Anthropic refuse"
+        yield Finding("schema-root-choice", NOTE, owner, problem, "put the choice into an argument")
     checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
     count = 0
@@ -510,11 +512,11 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         if checker is not None:
             yield from _values(node, resolver, checker, here)
     if count >= MAX_NODES:
-        what = f"it has more than {MAX_NODES:,} schemas; the rest is neither shown nor checked"
-        yield Finding("schema-large", WARNING, owner, what, "make several tools of it, or leave parts untyped")
+        problem = f"it has more than {MAX_NODES:,} schemas; the rest is neither shown nor checked"
+        yield Finding("schema-large", WARNING, owner, problem, "make several tools of it, or leave parts untyped")
     if isinstance(schema, Mapping) and not is_bounded(schema):
-        what = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
-        yield Finding("schema-steps", WARNING, owner, what, "refer to each definition once in a branch")
+        problem = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
+        yield Finding("schema-steps", WARNING, owner, problem, "refer to each definition once in a branch")
 
 
 def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
@@ -529,9 +531,9 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         unknown: Any = None
         judge = validator_for(schema, default=unknown) if isinstance(dialect, str) else None
     if judge is None:
-        what = f"its dialect {brief(dialect, 80)} is unknown; it was read as 2020-12"
+        text = f"its dialect {brief(dialect, 80)} is unknown; it was read as 2020-12"
         yield Finding(
-            "schema-dialect", WARNING, owner, what, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
+            "schema-dialect", WARNING, owner, text, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
         )
         judge = Draft202012Validator
     try:
@@ -541,9 +543,9 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")
     if problem is not None:
         path = "/".join(str(step) for step in problem.absolute_path) or "its root"
-        what = f"not valid JSON Schema at {path}: {problem.message[:160]}"
-        named = f"{owner}, output" if kind == "output" else owner
-        yield Finding("schema-invalid", ERROR, named, what, "fix the schema: hosts refuse the tool or its calls")
+        text = f"not valid JSON Schema at {path}: {problem.message[:160]}"
+        place_text = f"{owner}, output" if kind == "output" else owner
+        yield Finding("schema-invalid", ERROR, place_text, text, "fix the schema: hosts refuse the tool or its calls")
 
 
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
@@ -552,11 +554,11 @@ def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Itera
         if not isinstance(ref, str) or ref in ("", "#"):
             continue
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", ref) and resolver.find(ref) is True:
-            what = f"{keyword} {ref[:120]!r} leads to another document; hosts do not fetch it"
-            yield Finding("schema-ref", WARNING, here, what, "copy what it refers to into $defs")
+            problem = f"{keyword} {ref[:120]!r} leads to another document; hosts do not fetch it"
+            yield Finding("schema-ref", WARNING, here, problem, "copy what it refers to into $defs")
         elif resolver.find(ref) is True and not _leads_to_true(resolver.root, ref):
-            what = f"{keyword} {ref[:120]!r} leads nowhere in this schema"
-            yield Finding("schema-ref", ERROR, here, what, "add what it refers to, under $defs")
+            problem = f"{keyword} {ref[:120]!r} leads nowhere in this schema"
+            yield Finding("schema-ref", ERROR, here, problem, "add what it refers to, under $defs")
 
 
 def _leads_to_true(root: Any, ref: str) -> bool:
@@ -570,15 +572,15 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     required, properties = node.get("required"), node.get("properties")
     if not isinstance(required, list) or any(key in node for key in ("allOf", "anyOf", "oneOf", "$ref")):
         return
-    known = properties if isinstance(properties, Mapping) else {}
+    names = properties if isinstance(properties, Mapping) else {}
     patterns = node.get("patternProperties")
-    unknown = [name for name in required if isinstance(name, str) and name not in known]
-    if not unknown or patterns or (not known and isinstance(node.get("additionalProperties"), Mapping)):
+    unknown = [name for name in required if isinstance(name, str) and name not in names]
+    if not unknown or patterns or (not names and isinstance(node.get("additionalProperties"), Mapping)):
         return
     kind = "which is not a property" if len(unknown) == 1 else "which are not properties"
-    what = f"`required` lists {join_names(repr(name[:60]) for name in unknown)}, {kind}."
+    problem = f"`required` lists {join_names(repr(name[:60]) for name in unknown)}, {kind}."
     yield Finding(
-        "schema-required", WARNING, here, what + did_you_mean(unknown[0], known), "define it, or do not require it"
+        "schema-required", WARNING, here, problem + did_you_mean(unknown[0], names), "define it, or do not require it"
     )
 
 
@@ -586,38 +588,40 @@ def _patterns(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     keys = node.get("patternProperties")
     for pattern in (node.get("pattern"), *(keys if isinstance(keys, Mapping) else ())):
         if isinstance(pattern, str) and not IN_BROWSER and not is_checked(pattern):
-            what = f"the pattern {pattern[:80]!r} does not compile, or is too large; calls are not checked against it"
-            yield Finding("schema-pattern", WARNING, here, what, "write a small regular expression of ECMA 262")
+            problem = (
+                f"the pattern {pattern[:80]!r} does not compile, or is too large; calls are not checked against it"
+            )
+            yield Finding("schema-pattern", WARNING, here, problem, "write a small regular expression of ECMA 262")
 
 
 def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, here: str) -> Iterator[Finding]:
     """Yield defaults and examples that do not fit their own schema."""
-    given = [("default", node["default"])] if "default" in node else []
+    values = [("default", node["default"])] if "default" in node else []
     examples = node.get("examples")
-    given += [("example", value) for value in examples[:20]] if isinstance(examples, list) else []
+    values += [("example", value) for value in examples[:20]] if isinstance(examples, list) else []
     only_typed = node.keys() <= {"type", "title", "description", "default", "examples"}
     kinds = _PYTHON.get(str(node.get("type")), ()) if only_typed else ()
-    if all(type(value) in kinds for _, value in given) or not _is_small(node, resolver):
+    if all(type(value) in kinds for _, value in values) or not _is_small(node, resolver):
         return
     judge = checker.evolve(schema={key: value for key, value in node.items() if key not in ("default", "examples")})
-    for name, value in given:
+    for name, value in values:
         try:
             problem = next(judge.iter_errors(value), None)
         except Exception:  # a dead reference or a keyword of another draft: other findings report it
             return
         if problem is not None and not (name == "default" and value is None):
-            what = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
-            yield Finding("schema-default", WARNING, here, what, f"fix the {name}, or the schema")
+            text = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
+            yield Finding("schema-default", WARNING, here, text, f"fix the {name}, or the schema")
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
     """Whether a schema, references followed, is finite and small enough to check values against."""
     pending: list[Any] = [node]
-    seen = 0
+    count = 0
     while pending:
         for part in parts(pending.pop()):
-            seen += 1
-            if seen > MAX_EXPANDED:
+            count += 1
+            if count > MAX_EXPANDED:
                 return False
             pending += [resolver.find(part.node[key]) for key in REFERENCES if isinstance(part.node.get(key), str)]
     return True
@@ -640,20 +644,20 @@ async def lint_offers(
 
     `unread` are items that are no valid definitions: which one, and why.
     """
-    found = list(_text_findings(texts))
+    findings = list(_text_findings(texts))
     todo = "fix it: other hosts reject the whole list because of it"
-    found += [
+    findings += [
         Finding("definition-invalid", ERROR, where, f"not a valid definition: {why}", todo) for where, why in unread
     ]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())
-        found += _duplicate_findings([name_of(item) for item in items], singular)
+        findings += _duplicate_findings([name_of(item) for item in items], singular)
         for item in items:
-            found += lint(item, server)
+            findings += lint(item, server)
             await asyncio.sleep(0)
     counts = [(len(offers.get(kind, ())), kind) for kind in _KINDS]
     looked_at = ", ".join(f"{count:,} {kind if count != 1 else kind[:-1]}" for count, kind in counts if count)
-    return Findings(found, title=f"Lint of {server}", looked_at=looked_at or "a server that offers nothing")
+    return Findings(findings, title=f"Lint of {server}", looked_at=looked_at or "a server that offers nothing")
 
 
 def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
@@ -679,11 +683,11 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
         return
     for name in map(str, names):
         if scripts := _lookalikes(name):
-            what = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
-            yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
+            problem = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
+            yield Finding("name-lookalike", ERROR, owner, problem, "write it in one script")
         elif not _ARGUMENT.fullmatch(name):
-            what = f"model providers reject the argument name {name[:60]!r}"
-            yield Finding("name-argument", WARNING, owner, what, "up to 64 letters, digits, _, . and -")
+            problem = f"model providers reject the argument name {name[:60]!r}"
+            yield Finding("name-argument", WARNING, owner, problem, "up to 64 letters, digits, _, . and -")
     undescribed = [
         name
         for name, schema in names.items()
@@ -694,8 +698,8 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
 
 def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
     if names:
-        what = f"arguments without a description: {join_names(str(name)[:60] for name in names)}"
-        yield Finding("argument-description", NOTE, owner, what, "say what each means, with its unit")
+        problem = f"arguments without a description: {join_names(str(name)[:60] for name in names)}"
+        yield Finding("argument-description", NOTE, owner, problem, "say what each means, with its unit")
 
 
 def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -703,11 +707,11 @@ def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
     if hints is None or not hints.read_only_hint:
         return
     if hints.destructive_hint:
-        what = "readOnlyHint and destructiveHint contradict each other"
-        yield Finding("hints-contradict", WARNING, owner, what, "leave out the one that is wrong")
-    if found := _CHANGES.search(tool.name):
-        what = f"it has readOnlyHint, but its name has {found[0].strip('_.-')!r} in it"
-        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before a read-only tool: is it one?")
+        problem = "readOnlyHint and destructiveHint contradict each other"
+        yield Finding("hints-contradict", WARNING, owner, problem, "leave out the one that is wrong")
+    if match := _CHANGES.search(tool.name):
+        problem = f"it has readOnlyHint, but its name has {match[0].strip('_.-')!r} in it"
+        yield Finding("hints-doubtful", WARNING, owner, problem, "hosts do not ask before a read-only tool: is it one?")
 
 
 def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
@@ -717,8 +721,8 @@ def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     yield from _duplicate_findings([a.name for a in arguments], f"{owner}, argument")
     yield from _undescribed([a.name for a in arguments if not (a.description or "").strip()], owner)
     yield from _common(prompt, owner)
-    given = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
-    yield from _text_findings((place(owner, name), text) for name, text in given)
+    pairs = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
+    yield from _text_findings((place(owner, name), text) for name, text in pairs)
 
 
 def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
@@ -741,13 +745,13 @@ def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]
 def _common(item: Any, owner: str) -> Iterator[Finding]:
     """Yield the problems of the names, texts and icons that all kinds have."""
     hints_title = getattr(getattr(item, "annotations", None), "title", None)
-    written = (item.name, item.title, hints_title, item.description)
-    yield from _text_findings((owner, text) for text in written if text)
+    strings = (item.name, item.title, hints_title, item.description)
+    yield from _text_findings((owner, text) for text in strings if text)
     for icon in item.icons or ():
         scheme = str(icon.src).partition(":")[0].lower()
         if scheme not in ("https", "data", "http"):
-            what = f"an icon comes from {scheme[:20]}:, which no host should load"
-            yield Finding("icon-unsafe", ERROR, owner, what, "https: or data:")
+            problem = f"an icon comes from {scheme[:20]}:, which no host should load"
+            yield Finding("icon-unsafe", ERROR, owner, problem, "https: or data:")
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], str], Callable[[Any, str], Iterator[Finding]]]] = {

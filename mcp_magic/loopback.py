@@ -98,8 +98,8 @@ class _Entrance:
 
     def leaves(self, client: Any) -> None:
         """Forget a connection that has closed or has sent the token."""
-        if (found := self._waiting.pop(client, None)) is not None:
-            found[1].cancel()
+        if (entry := self._waiting.pop(client, None)) is not None:
+            entry[1].cancel()
 
 
 def _uvicorn(app: Application, entrance: _Entrance) -> Any:

@@ -60,7 +60,7 @@ class _Growing:
     def __init__(self, line: str, item: Any, place: int) -> None:
         self.items = [item]
         self._first = self._last = line
-        self._part = _begun(line)
+        self._part = _first_part(line)
         self._place = place
 
     @property
@@ -80,10 +80,10 @@ class _Growing:
         return True
 
     def _part_of(self, line: str, after: str) -> _Part | None:
-        begun = _begun(line)
-        if begun is _Part.GROUP or line.startswith(_TRACEBACK):
+        beginning = _first_part(line)
+        if beginning is _Part.GROUP or line.startswith(_TRACEBACK):
             is_logged = self._part in (_Part.TEXT, _Part.MESSAGE) and level(self._first) in ("", "error", "critical")
-            return begun if is_logged or self._part is _Part.CHAIN else None
+            return beginning if is_logged or self._part is _Part.CHAIN else None
         if self._part is _Part.TEXT:
             return _Part.TEXT if _is_inner(line) else None
         if not line.strip() or line[0].isspace():
@@ -99,7 +99,7 @@ class _Growing:
         return self._part if self._part in (_Part.ERROR, _Part.MESSAGE) and goes_on else None
 
 
-def _begun(line: str) -> _Part:
+def _first_part(line: str) -> _Part:
     if without_bars(line).startswith(_GROUP):
         return _Part.GROUP
     if _is_traceback(line):
@@ -137,11 +137,11 @@ def grouped(items: Sequence[_Item], line_of: Callable[[_Item], tuple[str, str] |
             continue
         source, text = line
         candidates = growing.get(source, [])
-        record = next((each for each in candidates if each.add(text, after[place], item, place)), None)
+        record = next((candidate for candidate in candidates if candidate.add(text, after[place], item, place)), None)
         if record is None:
             record = _Growing(text, item, place)
             rows.append(record.items)
-        others = [each for each in candidates if each.is_open and each is not record][:1]
+        others = [candidate for candidate in candidates if candidate.is_open and candidate is not record][:1]
         growing[source] = [record, *others] if record.is_open else [*others, record]
     return rows
 

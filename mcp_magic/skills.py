@@ -68,11 +68,11 @@ class Skill:
 
 def read_entry(server: str, entry: Any) -> Skill:
     """Read an entry. Its `problem` says what is wrong with it, because one bad skill must not hide the others."""
-    given = entry if isinstance(entry, dict) else {}
-    uri, front = given.get("uri"), given.get("frontmatter")
+    fields = entry if isinstance(entry, dict) else {}
+    uri, front = fields.get("uri"), fields.get("frontmatter")
     uri = uri if isinstance(uri, str) else ""
     front = front if isinstance(front, dict) else {}
-    files, problem = _read_files(uri, given.get("resources"))
+    files, problem = _read_files(uri, fields.get("resources"))
     if not uri.endswith(_MANIFEST):
         problem = f"its URI {one_line(uri, 100)!r} does not end with {_MANIFEST}"
     elif not all(isinstance(front.get(name), str) for name in ("name", "description")):
@@ -88,12 +88,12 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     if not isinstance(resources, list):
         return (), 'its resources are neither a list nor "dynamic"'
     files = []
-    for each in resources:
-        given = each if isinstance(each, dict) else {}
-        file = SkillFile(given.get("uri", ""), given.get("digest", ""), given.get("size", -1))
+    for resource in resources:
+        fields = resource if isinstance(resource, dict) else {}
+        file = SkillFile(fields.get("uri", ""), fields.get("digest", ""), fields.get("size", -1))
         texts = isinstance(file.uri, str) and isinstance(file.digest, str)
         if not texts or type(file.size) is not int or file.size < 0 or not _DIGEST.fullmatch(file.digest):
-            return (), f"one of its files has no uri, digest or size: {one_line(str(each), 100)}"
+            return (), f"one of its files has no uri, digest or size: {one_line(str(resource), 100)}"
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
         files.append(file)
@@ -125,10 +125,10 @@ class FrontMatterError(ValueError):
 
 def split_front_matter(text: str) -> tuple[str, str]:
     """Return the front matter of a Markdown text, as YAML, and the rest; FrontMatterError if it has none."""
-    found = _HEAD.match(text)
-    if found is None:
+    match = _HEAD.match(text)
+    if match is None:
         raise FrontMatterError("it does not begin with front matter (--- YAML ---)")
-    return found[1], text[found.end() :]
+    return match[1], text[match.end() :]
 
 
 def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
@@ -155,7 +155,7 @@ def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
     return _same(read, dict(fields))
 
 
-_WRITTEN = {True: ("true", "yes", "on"), False: ("false", "no", "off"), None: ("null", "~", "")}
+_YAML_WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off"), None: ("null", "~", "")}
 """Values of JSON -> how YAML writes them, in lower case."""
 
 
@@ -168,7 +168,7 @@ def _same(read: Any, stated: Any) -> bool:
     if isinstance(read, list):
         return isinstance(stated, list) and len(read) == len(stated) and all(map(_same, read, stated))
     if isinstance(stated, bool) or stated is None:
-        return read.lower() in _WRITTEN[stated]
+        return read.lower() in _YAML_WORDS[stated]
     if isinstance(stated, int | float):
         try:
             return float(read) == stated
@@ -217,7 +217,7 @@ class Skills:
 
     async def list(self) -> list[Skill]:
         """Return the entries of all listed skills; NotOfferedError if the server publishes no skills."""
-        found: list[Skill] = []
+        skills: list[Skill] = []
         cursor: Any = None
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):
@@ -225,10 +225,10 @@ class Skills:
             entries = page.get("skills")
             if not isinstance(entries, list):
                 raise InvalidResponseError(f"{self._connection.name}: its answer to skills/list has no list of skills")
-            found += [read_entry(self._connection.name, entry) for entry in entries]
+            skills += [read_entry(self._connection.name, entry) for entry in entries]
             cursor = page.get("nextCursor")
             if cursor in (None, "") or str(cursor) in cursors:  # a list that goes in a circle ends there
-                return list({skill.uri: skill for skill in found}.values())
+                return list({skill.uri: skill for skill in skills}.values())
             cursors.add(str(cursor))
         raise InvalidResponseError(f"{self._connection.name}: its list of skills goes on after {MAX_PAGES} pages")
 
@@ -287,15 +287,15 @@ class LoadedSkill:
         Raises VerificationError if the skill has no such file (then nothing is fetched), or it is not as in the entry.
         """
         uri = path if urlsplit(path).scheme else _resolved(self.skill.root, path)
-        known = {file.uri: file for file in self.skill.files}
-        if known and uri not in known:
-            near = did_you_mean(uri, known)
+        files = {file.uri: file for file in self.skill.files}
+        if files and uri not in files:
+            near = did_you_mean(uri, files)
             raise VerificationError(f"{self.skill.server}: {uri} is not a file of the skill {self.skill.name!r}.{near}")
-        if not known and (not uri.startswith(self.skill.root) or ".." in uri.split("/")):
+        if not files and (not uri.startswith(self.skill.root) or ".." in uri.split("/")):
             raise VerificationError(f"{self.skill.server}: {uri} is not within the skill {self.skill.name!r}")
         result = await self._connection.read(uri)
-        if uri in known:
-            _verify(self.skill, known[uri], result)
+        if uri in files:
+            _verify(self.skill, files[uri], result)
         return result
 
 

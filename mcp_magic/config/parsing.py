@@ -137,8 +137,8 @@ def choice(key: str, value: Any, valid: Sequence[str]) -> str:
     if isinstance(value, date):  # TOML without quotes
         value = value.isoformat()
     if value not in valid:
-        got = f"{value!r}.{did_you_mean(value, valid)}" if isinstance(value, str) else f"{kind_of(value)}."
-        raise FieldError(f"expected {', '.join(valid[:-1])} or {valid[-1]}, got {got}", key)
+        actual = f"{value!r}.{did_you_mean(value, valid)}" if isinstance(value, str) else f"{kind_of(value)}."
+        raise FieldError(f"expected {', '.join(valid[:-1])} or {valid[-1]}, got {actual}", key)
     return str(value)
 
 
@@ -191,12 +191,12 @@ def check_name(name: str) -> str:
     raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(str(name))!r}?")
 
 
-def unique_name(name: str, taken: Container[str]) -> str:
+def unique_name(name: str, names: Container[str]) -> str:
     """Return `name`, with a number if it is taken."""
-    if name not in taken:
+    if name not in names:
         return name
     number = 2
-    while f"{name}_{number}" in taken:
+    while f"{name}_{number}" in names:
         number += 1
     return f"{name}_{number}"
 
@@ -291,9 +291,9 @@ _STRING_OR_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def _blank_comment(match: re.Match[str]) -> str:
-    found = match[0]
-    never_ends = found.startswith("/*") and not (len(found) > 3 and found.endswith("*/"))
-    return found if found.startswith('"') or never_ends else re.sub(r"[^\n]", " ", found)
+    text = match[0]
+    never_ends = text.startswith("/*") and not (len(text) > 3 and text.endswith("*/"))
+    return text if text.startswith('"') or never_ends else re.sub(r"[^\n]", " ", text)
 
 
 def _blank_comma(match: re.Match[str]) -> str:
@@ -338,11 +338,11 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file")
-        found = file.read(largest + 1)
-        if len(found) > largest:
-            size = max(len(found), status.st_size)
+        data = file.read(largest + 1)
+        if len(data) > largest:
+            size = max(len(data), status.st_size)
             raise OSError(0, f"it has {size:,} bytes, and at most {largest:,} are read")
-    return found
+    return data
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
@@ -395,8 +395,8 @@ def read_env_file(path: Path) -> dict[str, str]:
         if _is_bomb(dotenv_values(stream=StringIO(text), interpolate=False)):
             problem = f"{path}: its variables refer to too many others."
         else:
-            found = dotenv_values(stream=StringIO(text))
-            return {name: value for name, value in found.items() if value is not None}
+            values = dotenv_values(stream=StringIO(text))
+            return {name: value for name, value in values.items() if value is not None}
     except OSError as error:
         problem = sentence(f"{path} cannot be read", error.strerror or str(error))
     except UnicodeDecodeError:
@@ -418,9 +418,9 @@ def _is_bomb(values: Mapping[str, str | None]) -> bool:
 
 
 def _references(text: str) -> list[re.Match[str]]:
-    found = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
-    ours = [match for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]
-    return [match for match in ours if _VARIABLE.fullmatch(match["name"])]
+    matches = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
+    own = [match for match in matches if match["kind"] or match["default"] or match["name"] not in _EDITOR]
+    return [match for match in own if _VARIABLE.fullmatch(match["name"])]
 
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets
@@ -456,7 +456,7 @@ class Variables:
         if isinstance(value, Mapping):
             value = list(value.values())
         if isinstance(value, list | tuple):
-            return {name: found for inner in value for name, found in self.values(inner).items()}
+            return {name: text for inner in value for name, text in self.values(inner).items()}
         if not isinstance(value, str):
             return {}
         return {match["name"]: self._replacement(match) for match in _references(value)}
@@ -471,14 +471,14 @@ class Variables:
             return self._editor_names[name]
         if not _VARIABLE.fullmatch(name):
             return match[0]
-        found = self.environ[name] if name in self.environ else self._dotenv.get(name)
+        value = self.environ[name] if name in self.environ else self._dotenv.get(name)
         if default is not None:
-            return found or default[2:]  # as in a shell, `:-` also stands in for an empty value
-        if found is None:
+            return value or default[2:]  # as in a shell, `:-` also stands in for an empty value
+        if value is None:
             hint = did_you_mean(name, [*self.environ, *self._dotenv])
             problem = f"the variable {name} is not set (environment, .env).{hint}"
             raise MissingHereError(f"{problem} ${{{name}:-default}} gives it a default.")
-        return found
+        return value
 
     @cached_property
     def _dotenv(self) -> dict[str, str]:
@@ -514,8 +514,8 @@ _LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}"
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML. Raises tomllib.TOMLDecodeError if the text is not TOML, or would take too long to parse."""
-    if (found := _LONG_NAME.search(text)) is not None:
-        line = text.count("\n", 0, found.start()) + 1
+    if (match := _LONG_NAME.search(text)) is not None:
+        line = text.count("\n", 0, match.start()) + 1
         raise tomllib.TOMLDecodeError(f"A name has more than {MAX_PARTS} parts (at line {line}, column 1)")
     try:
         return tomllib.loads(text)
@@ -530,8 +530,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def find_line(text: str, path: KeyPath) -> int | None:
     """Return the number of the line that sets `path`, or of the nearest table around it; None if neither is found."""
-    whole = parse_toml(text)
-    while path and not _has(whole, path):
+    document = parse_toml(text)
+    while path and not _has(document, path):
         path = path[:-1]
     lines = text.replace("\r\n", "\n").split("\n")
     start, tried = 0, 0  # of the statement, and the characters that were parsed

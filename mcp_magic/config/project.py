@@ -102,20 +102,20 @@ def check_consent(rule: Any, number: int) -> None:
     _check(rule, _RULE_KEYS, "consent", number)
     decisions = [key for key in _DECISIONS if key in rule]
     if len(decisions) != 1:
-        got = " and ".join(decisions) or "none"
-        raise FieldError(f"needs exactly one of allow, deny, ask; it has {got}.", "consent", number)
+        names = " and ".join(decisions) or "none"
+        raise FieldError(f"needs exactly one of allow, deny, ask; it has {names}.", "consent", number)
 
 
-def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> None:
+def check_setting(name: str, value: Any, types: Mapping[str, type] | None) -> None:
     """Raise FieldError unless a setting is known and its value has the right type; None as `known` allows all."""
-    if known is None:
+    if types is None:
         return
-    if name not in known:
-        hint = did_you_mean(name, known) or f" Valid: {join_names(known)}."
+    if name not in types:
+        hint = did_you_mean(name, types) or f" Valid: {join_names(types)}."
         raise FieldError(f"unknown setting.{hint}", "settings", name)
-    if not is_a(value, known[name]):
-        expected = _TYPE_NAMES.get(known[name], known[name].__name__)
-        raise FieldError(f"expected {expected}, got {_shown(value)}.", "settings", name)
+    if not is_a(value, types[name]):
+        expected = _TYPE_NAMES.get(types[name], types[name].__name__)
+        raise FieldError(f"expected {expected}, got {_brief_value(value)}.", "settings", name)
 
 
 def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *path: str | int) -> None:
@@ -125,10 +125,10 @@ def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *p
     for key, value in table.items():
         fits, expected = keys[key]
         if not fits(value):
-            raise FieldError(f"expected {expected}, got {_shown(value)}.", *path, key)
+            raise FieldError(f"expected {expected}, got {_brief_value(value)}.", *path, key)
 
 
-def _shown(value: Any) -> str:
+def _brief_value(value: Any) -> str:
     value = Concealed(value) if isinstance(value, str) else value
     text = repr(value).replace("True", "true").replace("False", "false") if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
@@ -201,9 +201,9 @@ def _toml_table(text: str, source: str, in_pyproject: bool) -> tuple[dict[str, A
     else:
         if not in_pyproject:
             return data, ()
-        found = _pyproject_table(data)
-        if found is not None:
-            return found, ("tool", "mcp_magic")
+        table = _pyproject_table(data)
+        if table is not None:
+            return table, ("tool", "mcp_magic")
         problem = f"{source}: no table [tool.mcp_magic] in it."
     raise ConfigError(problem)
 
@@ -218,12 +218,12 @@ def _syntax_error(message: str, text: str, source: str) -> str:
 
 def _pyproject_table(data: Mapping[str, Any]) -> dict[str, Any] | None:
     tool = data.get("tool")
-    found = tool.get("mcp_magic") if isinstance(tool, dict) else None
-    return found if isinstance(found, dict) else None
+    table = tool.get("mcp_magic") if isinstance(tool, dict) else None
+    return table if isinstance(table, dict) else None
 
 
 def _declaration(
-    table: Mapping[str, Any], source: str, variables: Variables, known: Mapping[str, type] | None
+    table: Mapping[str, Any], source: str, variables: Variables, types: Mapping[str, type] | None
 ) -> Declaration:
     reject_unknown(table, _SECTIONS)
     servers = {name: _server(name, fields, source, variables) for name, fields in _section(table, "servers").items()}
@@ -237,7 +237,7 @@ def _declaration(
         _check(agent, _AGENT_KEYS, "agents", name)
     settings = _section(table, "settings")
     for name, value in settings.items():
-        check_setting(name, value, known)
+        check_setting(name, value, types)
     return Declaration(servers, tuple(rules), agents, settings, source, _digest(table, servers))
 
 
@@ -323,8 +323,8 @@ def plan(declared: Mapping[str, Spec], open_: Mapping[str, Spec], *, prune: bool
         current = open_.get(name)
         if current is None:
             steps.append(Step(name, "connect", "not connected"))
-        elif changed := _changes(current, spec):
-            steps.append(Step(name, "reconnect", f"changed: {changed}"))
+        elif changes := _changes(current, spec):
+            steps.append(Step(name, "reconnect", f"changed: {changes}"))
         else:
             steps.append(Step(name, "keep", "as declared"))
     for name in open_:
@@ -359,44 +359,44 @@ _POLICIES = ("deny", "ask", "plan", "readonly", "auto")  # values of the setting
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
     """Return what a declaration loosens, in words; empty if it needs no trust."""
-    found = []
+    lines = []
     for name, value in declaration.settings.items():
         before = current.get(name)
         policies = name == "approval" and value in _POLICIES and before in _POLICIES
         stricter = policies and _POLICIES.index(value) <= _POLICIES.index(before)
         if name not in _HARMLESS and value != before and not stricter:
-            found.append(f"set {name} = {written(value)}")
-    found += [f"allow {written(rule['allow'])} without asking" for rule in declaration.consent if "allow" in rule]
-    found += [
+            lines.append(f"set {name} = {written(value)}")
+    lines += [f"allow {written(rule['allow'])} without asking" for rule in declaration.consent if "allow" in rule]
+    lines += [
         f"let the agent {_line(name)} call tools with approve = {written(agent['approve'])}"
         for name, agent in declaration.agents.items()
         if agent.get("approve") in ("readonly", "auto")
     ]
     for entry in declaration.started:
-        found += _of_server(entry)
-    return found
+        lines += _of_server(entry)
+    return lines
 
 
 def _of_server(entry: ServerEntry) -> list[str]:
     spec, name = entry.spec, _line(entry.name)
     assert spec is not None
-    found = [
+    lines = [
         f"give {variable} of your environment or .env to the server {name}"
         for variable in entry.variables
         if is_declared_secret(variable)
     ]
     if spec.trust:
-        found.append(f"believe what the server {name} says of its tools (trust = true)")
+        lines.append(f"believe what the server {name} says of its tools (trust = true)")
     if spec.sampling == "auto":
-        found.append(f"let the server {name} use your model without asking (sampling = 'auto')")
+        lines.append(f"let the server {name} use your model without asking (sampling = 'auto')")
     if isinstance(spec, UrlSpec) and spec.verify is False:
-        found.append(f"accept any certificate from the server {name} (verify = false)")
-    return found
+        lines.append(f"accept any certificate from the server {name} (verify = false)")
+    return lines
 
 
 def runs(entry: ServerEntry) -> str:
     """Return a server's whole command line or URL, secrets masked, and names of the variables or headers it gets."""
-    line = _line(entry.written)
+    line = _line(entry.launch)
     line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
     kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
     return f"{line} (sets the {kind} {_line(', '.join(entry.sets))})" if entry.sets else line

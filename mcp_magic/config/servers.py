@@ -98,7 +98,7 @@ class ServerEntry:
     problem: ConfigError | None = None
     shadowed_by: str | None = None  # the source whose server of this name is used instead
     variables: tuple[str, ...] = ()  # the names of those that its `${VAR}` pass to it
-    written: str = ""  # the command line or URL as in the file: `${VAR}` not expanded, secrets masked
+    launch: str = ""  # the command line or URL as in the file: `${VAR}` not expanded, secrets masked
     sets: tuple[str, ...] = ()  # the names of the variables and headers that the file sets
     digest: str = ""  # the hash of its table and of the variables from its `env_file`
 
@@ -106,16 +106,16 @@ class ServerEntry:
 def _ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
     """Return the entry of a server with a valid table."""
     if fields.get("command") is None:
-        written = mask_url(next(fields[key] for key in ("url", "serverUrl", "httpUrl") if fields.get(key)))
+        launch = mask_url(next(fields[key] for key in ("url", "serverUrl", "httpUrl") if fields.get(key)))
     else:
-        written = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
+        launch = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
     sets = tuple(spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else ())
     from_file = {}
     if isinstance(spec, StdioSpec) and (fields.get("env_file") or fields.get("envFile")):
         from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
     digest = sha256(json.dumps([fields, from_file], sort_keys=True, default=repr).encode()).hexdigest()
     return ServerEntry(
-        name, source, spec, disabled, variables=tuple(spec.variables), written=written, sets=sets, digest=digest
+        name, source, spec, disabled, variables=tuple(spec.variables), launch=launch, sets=sets, digest=digest
     )
 
 
@@ -154,10 +154,10 @@ def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
 def _checked_scheme(url: str) -> str:
     try:
         parts = urlsplit(url)
-        found, _ = parts.hostname, parts.port  # reading the port validates it
+        host, _ = parts.hostname, parts.port  # reading the port validates it
     except ValueError:
-        found = None
-    if not found or any(c.isspace() for c in url):
+        host = None
+    if not host or any(c.isspace() for c in url):
         raise FieldError("not a URL with a host, for example http://127.0.0.1:8000/mcp.", "url")
     if parts.scheme not in ("http", "https", "ws", "wss"):
         raise FieldError(f"the scheme {parts.scheme!r} is not supported. Valid: http, https, ws, wss.", "url")
@@ -173,16 +173,16 @@ def make_spec(
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
     else:
         fields, unused = _translated(fields)
-    known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
-    table = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
+    values = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
+    table = {key: variables.expand(values[key]) for key in SERVER_KEYS if key in values}
     has_command = _checked_kind(table)
     wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
     if strict and wrong:
-        which = "with a url, not a command" if has_command else "with a command, not a url"
-        raise FieldError(f"is for servers {which}.", wrong[0])
+        hint = "with a url, not a command" if has_command else "with a command, not a url"
+        raise FieldError(f"is for servers {hint}.", wrong[0])
     rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
     rest["unused"] = unused
-    rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
+    rest["variables"] = variables.values([values[key] for key in SERVER_KEYS if key in values])
     if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
         rest["sampling"] = choice("sampling", table["sampling"], SAMPLING_MODES)
     rest |= {"reconnect": flag(table, "reconnect")} if "reconnect" in table else {}
@@ -206,11 +206,11 @@ def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, .
         if fields.get(key) and not (key == "sandbox" and fields.get("sandboxEnabled") is False):
             raise FieldError(reason, key)
     table = {key: value for key, value in fields.items() if value is not None and value != {}}
-    for key, ours in _FOREIGN_ALIASES.items():
-        if key in table and ours not in table:
-            table[ours] = table.pop(key)
-    known = (*SERVER_KEYS, *_ALIASES, *_FOREIGN_SWITCHES, *_REFUSED)
-    unused = [key for key in table if key not in known and not (key == "tools" and table[key] == ["*"])]
+    for key, own in _FOREIGN_ALIASES.items():
+        if key in table and own not in table:
+            table[own] = table.pop(key)
+    keys = (*SERVER_KEYS, *_ALIASES, *_FOREIGN_SWITCHES, *_REFUSED)
+    unused = [key for key in table if key not in keys and not (key == "tools" and table[key] == ["*"])]
     others = _URL_KEYS if "command" in table else (*_COMMAND_KEYS, "envFile")
     unused += [key for key in others if key in table and not ("url" in table and "command" in table)]
     unused += ["sampling"] if isinstance(table.get("sampling"), dict) else []
@@ -361,15 +361,15 @@ def load_config(
 def _claude_code(data: Mapping[str, Any], path: Path, environ: Mapping[str, str], directory: Path) -> list[ServerEntry]:
     """Return the servers in `~/.claude.json`: first those of `directory` and its parents, then the user's own."""
     projects = data.get("projects")
-    found: list[ServerEntry] = []
+    entries: list[ServerEntry] = []
     for folder in (directory.absolute(), *directory.absolute().parents):
         project = projects.get(str(folder)) if isinstance(projects, Mapping) else None
         if isinstance(project, Mapping):
             off = project.get("disabledMcpServers")
             off = off if isinstance(off, list) else []
             section = _section(project, path, environ, folder, folder)
-            found += [replace(entry, disabled=entry.disabled or entry.name in off) for entry in section]
-    return _shadowed(found + _section(data, path, environ, path.parent, None))
+            entries += [replace(entry, disabled=entry.disabled or entry.name in off) for entry in section]
+    return _shadowed(entries + _section(data, path, environ, path.parent, None))
 
 
 def _section(
@@ -441,13 +441,13 @@ def discover_servers(
     """
     environ = os.environ if environ is None else environ
     home, directory = home or _home(environ), directory or working_directory()
-    found: list[ServerEntry] = []
+    entries: list[ServerEntry] = []
     for path in find_configs(directory, home=home, environ=environ):
         try:
-            found += load_config(path, environ=environ, home=home, directory=directory)
+            entries += load_config(path, environ=environ, home=home, directory=directory)
         except ConfigError as error:
-            found.append(ServerEntry("", str(path), problem=error))
-    return _shadowed(found + _from_environment(environ, directory))
+            entries.append(ServerEntry("", str(path), problem=error))
+    return _shadowed(entries + _from_environment(environ, directory))
 
 
 def _from_environment(environ: Mapping[str, str], directory: Path) -> list[ServerEntry]:

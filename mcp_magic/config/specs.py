@@ -69,9 +69,9 @@ class AuthOptions:
     dpop: bool | None = None  # whether to bind tokens to a key of this kernel (RFC 9449); None: if the server asks
 
     def __repr__(self) -> str:
-        given = [f for f in fields(self) if getattr(self, f.name) != f.default]
-        shown = (f"{f.name}={MASK if f.name in _SECRETS else repr(getattr(self, f.name))}" for f in given)
-        return f"AuthOptions({', '.join(shown)})"
+        options = [f for f in fields(self) if getattr(self, f.name) != f.default]
+        parts = (f"{f.name}={MASK if f.name in _SECRETS else repr(getattr(self, f.name))}" for f in options)
+        return f"AuthOptions({', '.join(parts)})"
 
     @property
     def interactive(self) -> bool:
@@ -101,10 +101,10 @@ def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = N
     if not isinstance(value, dict):
         raise FieldError(f"expected 'oauth', 'none' or a table, got {kind_of(value)}.", "auth")
     reject_unknown(value, [f.name for f in fields(AuthOptions)], "auth")
-    given = {name: _read(name, found, base) for name, found in value.items() if found is not None}
-    if given and "mode" not in given:
-        given["mode"] = "oauth"
-    options = replace(onto, **given)
+    values = {name: _read(name, entry, base) for name, entry in value.items() if entry is not None}
+    if values and "mode" not in values:
+        values["mode"] = "oauth"
+    options = replace(onto, **values)
     _check(options)
     return options
 
@@ -117,18 +117,18 @@ def foreign_auth(value: Any) -> AuthOptions:
     >>> foreign_auth({"clientId": "abc", "callbackPort": 8080})  # Claude Code
     AuthOptions(mode='oauth', client_id='abc', redirect_port=8080)
     """
-    known = {f.name for f in fields(AuthOptions)}
-    given = {_our_auth_key(key): found for key, found in value.items()} if isinstance(value, dict) else {}
+    names = {f.name for f in fields(AuthOptions)}
+    values = {_our_auth_key(key): entry for key, entry in value.items()} if isinstance(value, dict) else {}
     try:
-        return make_auth({key: found for key, found in given.items() if key in known})
+        return make_auth({key: entry for key, entry in values.items() if key in names})
     except FieldError:
         return AuthOptions()
 
 
 def foreign_auth_unused(value: Any) -> list[str]:
     """Return the keys of another host's `auth` that `foreign_auth` does not read."""
-    known = {f.name for f in fields(AuthOptions)}
-    return [key for key in value if _our_auth_key(key) not in known] if isinstance(value, dict) else []
+    names = {f.name for f in fields(AuthOptions)}
+    return [key for key in value if _our_auth_key(key) not in names] if isinstance(value, dict) else []
 
 
 def _our_auth_key(key: str) -> str:
@@ -229,10 +229,10 @@ class Spec(ABC):
     unused: tuple[str, ...] = field(default=(), compare=False, repr=False)  # keys of another host that have no effect
 
     def __repr__(self) -> str:
-        given = [f.name for f in fields(self) if f.repr and getattr(self, f.name) not in (None, {}, (), f.default)]
-        return f"{type(self).__name__}({', '.join(f'{name}={self._shown(name)}' for name in given)})"
+        names = [f.name for f in fields(self) if f.repr and getattr(self, f.name) not in (None, {}, (), f.default)]
+        return f"{type(self).__name__}({', '.join(f'{name}={self._field_text(name)}' for name in names)})"
 
-    def _shown(self, name: str) -> str:
+    def _field_text(self, name: str) -> str:
         value = getattr(self, name)
         match name:
             case "env" | "headers":
@@ -240,7 +240,7 @@ class Spec(ABC):
             case "url":
                 return repr(mask_url(with_names(value, self.variables)))
             case "args":
-                return repr([with_names(shown, self.variables) for shown in mask_arguments(value)])
+                return repr([with_names(word, self.variables) for word in mask_arguments(value)])
         return with_names(repr(value), self.variables) if isinstance(value, str) else repr(value)
 
     @property
@@ -293,8 +293,7 @@ class StdioSpec(Spec):
     @property
     def where(self) -> str:
         """The command line without line ends, at most `MAX_WHERE` characters of it."""
-        shown = (with_names(word, self.variables) for word in (self.command, *mask_arguments(self.args)))
-        words = (_short(word) for word in shown)
+        words = (_short(with_names(word, self.variables)) for word in (self.command, *mask_arguments(self.args)))
         line = " ".join(shlex.join(words).split())
         return line if len(line) <= MAX_WHERE else f"{line[:MAX_WHERE]}…"
 

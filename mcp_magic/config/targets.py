@@ -71,22 +71,22 @@ class Overrides:
     def _with_transport(self, spec: Spec) -> Spec:
         if self.transport is None:
             return spec
-        wanted = spec_type(self.transport)
+        spec_class = spec_type(self.transport)
         if isinstance(spec, UrlSpec):
-            names = {f.name for f in fields(wanted)} - {"fallback", "url"}
+            names = {f.name for f in fields(spec_class)} - {"fallback", "url"}
             same = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name in names}
             return url_spec(spec.url, self.transport, **same)
-        if not isinstance(spec, wanted):
+        if not isinstance(spec, spec_class):
             kind = "a command speaks" if isinstance(spec, StdioSpec) else "a server in this kernel speaks"
             raise FieldError(f"the transport {self.transport!r} needs a URL; {kind} {spec.transport}.")
         return spec
 
     def _check(self, spec: Spec) -> None:
         kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
-        for name in sorted(self._given().keys() - {f.name for f in fields(spec)}):
+        for name in sorted(self._options().keys() - {f.name for f in fields(spec)}):
             raise FieldError(f"a server {kinds.get(type(spec), 'with a URL')} has no {name}; {_OWNERS[name]} have.")
 
-    def _given(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         """Return the options that change something."""
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self) if f.name != "transport"}
         return {name: value for name, (value, default) in values.items() if value != default and value not in ("", {})}
@@ -99,15 +99,15 @@ class Overrides:
             changes["cwd"] = (directory or working_directory()) / Path(changes["cwd"]).expanduser()
         if "headers" in changes and isinstance(spec, UrlSpec):
             replaced = {name.lower() for name in changes["headers"]}
-            kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
-            changes["headers"] = {**kept, **changes["headers"]}
+            rest = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
+            changes["headers"] = {**rest, **changes["headers"]}
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
 
     def _checked(self) -> dict[str, Any]:
         """Return the options that change something; raise FieldError if a value has the wrong type."""
-        changes = self._given()
+        changes = self._options()
         for name, valid in (("sampling", SAMPLING_MODES), ("protocol", PROTOCOLS)):
             if name in changes:
                 changes[name] = choice(name, changes[name], valid)
@@ -168,8 +168,8 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
     """Return the spec and name of a server file, which runs with this kernel's Python or with node."""
     path = ((directory or working_directory()) / path.expanduser()).absolute()
     if not path.is_file():
-        known = [] if path.is_dir() else [file for file in path.parent.glob("*") if is_server_file(file.name)]
-        close = get_close_matches(path.name, [file.name for file in known], n=1)
+        candidates = [] if path.is_dir() else [file for file in path.parent.glob("*") if is_server_file(file.name)]
+        close = get_close_matches(path.name, [file.name for file in candidates], n=1)
         todo = "`%mcp connect --help` shows what can be connected."
         if close:
             todo = f"Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?"
@@ -218,12 +218,12 @@ def url_meant(text: str, directory: Path | None = None) -> str:
     >>> url_meant("localhost:8000/mcp"), url_meant("mcp.example.com/mcp"), url_meant("weather"), url_meant("a/b.py")
     ('http://localhost:8000/mcp', 'https://mcp.example.com/mcp', '', '')
     """
-    found = _ADDRESS.fullmatch(text)
-    if found is None or is_server_file(text) or (directory or Path()).joinpath(text.partition("/")[0]).exists():
+    match = _ADDRESS.fullmatch(text)
+    if match is None or is_server_file(text) or (directory or Path()).joinpath(text.partition("/")[0]).exists():
         return ""
-    if not (found["port"] or found["path"]):
+    if not (match["port"] or match["path"]):
         return ""
-    near = found["port"] or found["host"] == "localhost" or found["host"].replace(".", "").isdecimal()
+    near = match["port"] or match["host"] == "localhost" or match["host"].replace(".", "").isdecimal()
     return f"{'http' if near else 'https'}://{text}"
 
 
@@ -237,7 +237,7 @@ TARGETS = (
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SERVER_CLASSES = (("mcp.server.mcpserver.server", "MCPServer"), ("mcp.server.lowlevel.server", "Server"))
 
-Named = tuple[Spec, str]  # A spec, and the default name of its session
+Target = tuple[Spec, str]  # A spec, and the default name of its session
 
 
 def resolve_target(
@@ -246,12 +246,12 @@ def resolve_target(
     lookup: Callable[[str], Any] | None = None,
     find_entry: Callable[[str], ServerEntry] | None = None,
     directory: Path | None = None,
-    known: Iterable[str] = (),
+    variables: Iterable[str] = (),
     **options: Any,
 ) -> tuple[Spec, str]:
     """Return the spec of a target, and the name for its session (not yet unique).
 
-    `lookup` returns the value of a variable, or None; `known` are the variables to suggest. `options` are those of
+    `lookup` returns the value of a variable, or None; `variables` are the names to suggest. `options` are those of
     `Overrides`. Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a
     problem.
     """
@@ -261,7 +261,7 @@ def resolve_target(
     overrides = Overrides(**options)
     if isinstance(target, str):
         find_entry = find_entry or partial(find_server, directory=directory)
-        spec, name = _from_name(target.strip(), lookup, find_entry, known, directory)
+        spec, name = _from_name(target.strip(), lookup, find_entry, variables, directory)
     else:
         spec, name = _from_value(target, directory)
     return overrides.applied(spec, directory), name
@@ -270,10 +270,10 @@ def resolve_target(
 def is_server(value: Any) -> bool:
     """Return whether `value` is a server object of the MCP SDK, without importing the SDK."""
     classes = (getattr(sys.modules.get(module), name, None) for module, name in _SERVER_CLASSES)
-    return any(isinstance(value, found) for found in classes if isinstance(found, type))
+    return any(isinstance(value, server_class) for server_class in classes if isinstance(server_class, type))
 
 
-def _from_value(value: Any, directory: Path | None) -> Named:
+def _from_value(value: Any, directory: Path | None) -> Target:
     if isinstance(value, Spec):
         return value, _name_of_spec(value)
     if isinstance(value, ServerEntry):
@@ -286,17 +286,17 @@ def _from_value(value: Any, directory: Path | None) -> Named:
         return StdioSpec(command=value[0], args=tuple(value[1:])), name_of_command(value[0], value[1:])
     if is_server(value):
         return InProcessSpec(server=value), slug(str(value.name or ""))
-    what = "nothing" if value is None else f"an object of type {type(value).__name__}"
-    raise TargetError(f"{what} is not a target. {TARGETS}")
+    kind = "nothing" if value is None else f"an object of type {type(value).__name__}"
+    raise TargetError(f"{kind} is not a target. {TARGETS}")
 
 
-def _from_entry(entry: ServerEntry) -> Named:
+def _from_entry(entry: ServerEntry) -> Target:
     if entry.spec is None:
         raise ConfigError(str(entry.problem) if entry.problem else f"{entry.source}: server {entry.name!r} is empty.")
     return entry.spec, slug(entry.name)
 
 
-def _from_table(table: Mapping[str, Any], directory: Path | None) -> Named:
+def _from_table(table: Mapping[str, Any], directory: Path | None) -> Target:
     fields = {key: value for key, value in table.items() if key != "name"}
     try:
         spec = make_spec(fields, variables=Variables(os.environ, directory), strict=True)
@@ -319,9 +319,9 @@ def _from_name(
     text: str,
     lookup: Callable[[str], Any] | None,
     find_entry: Callable[[str], ServerEntry],
-    known: Iterable[str],
+    variables: Iterable[str],
     directory: Path | None,
-) -> Named:
+) -> Target:
     """Resolve a text, tried in this order: a URL, a file, a variable, a configured server."""
     if not text:
         raise TargetError(f"no target given. {TARGETS}")
@@ -352,11 +352,11 @@ def _from_name(
         not_configured = str(error)
     else:
         return _from_entry(entry)
-    raise TargetError(f"{_unknown(text, value, known)}\n{not_configured}")
+    raise TargetError(f"{_unknown(text, value, variables)}\n{not_configured}")
 
 
-def _unknown(text: str, value: Any, known: Iterable[str]) -> str:
-    hint = did_you_mean(text, [name for name in known if name != text])
+def _unknown(text: str, value: Any, variables: Iterable[str]) -> str:
+    hint = did_you_mean(text, [name for name in variables if name != text])
     words = mask_arguments(tuple(text.split()))
     text = " ".join(words)
     first = f"{text!r} is not a file, URL, variable or configured name.{hint}"

@@ -172,8 +172,8 @@ def _table(of: Mapping[str, Any]) -> Part | None:
         cells = {name: brief(v, 300) if isinstance(v, dict | list) else cell_text(v, 300) for name, v in row.items()}
         texts.append(cells)
     names = [name for name in _COLUMNS if any(row[name] for row in texts)]
-    table, shown = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
-    more = len(rows) + root.unlisted - shown
+    table, count = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
+    more = len(rows) + root.unlisted - count
     return Part.stack(table, Part.note(f"… {more:,} more" if more else ""))
 
 
@@ -188,14 +188,14 @@ def edited(server: str, spec: Spec, opened: float | None) -> str:
     if not isinstance(spec, StdioSpec) or opened is None:
         return ""
     paths = [Path(spec.cwd or ".", word) for word in (spec.command, *spec.args) if word.lower().endswith(PROGRAMS)]
-    newer = [path.name for path in paths if _written(path) > opened]
+    newer = [path.name for path in paths if _modified(path) > opened]
     if not newer:
         return ""
     have = "has" if len(newer) == 1 else "have"
     return f"{join_names(newer)} {have} changed since it was started; `%mcp reconnect {server}` starts it again"
 
 
-def _written(path: Path) -> float:
+def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
@@ -238,12 +238,12 @@ class ConnectionInfo:
     def parts(self) -> list[Part]:
         """Return the parts to display: the server, its state, what it offers, and what to type next."""
         is_open = self.state == "open"
-        known = [*self._facts(), ("next", Code(f"%mcp {'tools' if is_open else 'reconnect'} {self.name}"))]
+        facts = [*self._facts(), ("next", Code(f"%mcp {'tools' if is_open else 'reconnect'} {self.name}"))]
         if is_open:
-            known.append(("explore", Code(f"%mcp ui {self.name}")))
+            facts.append(("explore", Code(f"%mcp ui {self.name}")))
         state = Badge(self.state, "safe" if is_open else "danger")
         title = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
-        card = Part.stack(title, Part.facts(known, width=10, indent="  "))
+        card = Part.stack(title, Part.facts(facts, width=10, indent="  "))
         instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
         if not instructions:
             return [card]
@@ -262,7 +262,7 @@ class ConnectionInfo:
             "seen": ago(self.last_seen),
             "failed": f"{self.failures} of {self.calls}" if self.failures else None,
             "reconnects": self.reconnects or None,
-            "kept": self._kept() or None,
+            "kept": self._cache_text() or None,
             **more,
         }
 
@@ -270,22 +270,22 @@ class ConnectionInfo:
         server = self.server
         offers = [plural(count, kind) for kind, count in self.counts.items() if count]
         more = len(self.remarks) - MAX_SHOWN_REMARKS
-        known = [
+        facts = [
             (self.spec.transport, one_line(self.spec.where, 200)),
             ("server", one_line(f"{server.title or server.name} {server.version}", 200) if server is not None else ""),
             ("protocol", self.protocol_version or ""),
             ("since", self._since()),
             ("offers", ", ".join(offers)),
-            ("kept", self._kept()),
+            ("kept", self._cache_text()),
             *((kind, one_line(f"could not be listed: {why}", 400)) for kind, why in self.unlisted.items()),
             ("why", one_line(self.problem, 400)),
             ("health", self._health() if self.last_seen is not None else ""),
             *(("odd", remark) for remark in self.remarks[:MAX_SHOWN_REMARKS]),
             ("odd", f"{more:,} more: `%mcp logs {self.name}`" if more > 0 else ""),
         ]
-        return [(label, value) for label, value in known if value]
+        return [(label, value) for label, value in facts if value]
 
-    def _kept(self) -> str:
+    def _cache_text(self) -> str:
         parts = [f"{kind} for {duration(round(seconds))}" for kind, seconds in self.kept.items()]
         if self.kept_reads:
             parts.append(plural(self.kept_reads, "read resources"))
@@ -298,8 +298,8 @@ class ConnectionInfo:
         parts = []
         if self.opened_at is not None and self.found_open == self.opened_at:
             parts.append(f"open already since {time.strftime('%H:%M:%S', time.localtime(self.opened_at))}")
-        if changed := edited(self.name, self.spec, self.opened_at):
-            parts.append(changed)
+        if note := edited(self.name, self.spec, self.opened_at):
+            parts.append(note)
         return "; ".join(parts)
 
     def _health(self) -> str:
@@ -319,14 +319,14 @@ class ConnectionInfo:
 def resource_part(server: str, resource: Resource) -> Part:
     """Return a resource's card: URI, type and size, and the line that reads it."""
     size = document.size_text(resource.size) if resource.size is not None else ""
-    known = [("uri", str(resource.uri)), ("type", resource.mime_type or ""), ("size", size)]
-    return _card(server, resource, known, read_line(str(resource.uri), server))
+    facts = [("uri", str(resource.uri)), ("type", resource.mime_type or ""), ("size", size)]
+    return _card(server, resource, facts, read_line(str(resource.uri), server))
 
 
 def template_part(server: str, template: ResourceTemplate) -> Part:
     """Return a template's card; its line reads a resource once the variables are filled in."""
-    known = [("template", template.uri_template), ("type", template.mime_type or "")]
-    return _card(server, template, known, read_line(template.uri_template, server))
+    facts = [("template", template.uri_template), ("type", template.mime_type or "")]
+    return _card(server, template, facts, read_line(template.uri_template, server))
 
 
 def prompt_part(server: str, prompt: Prompt) -> Part:
@@ -342,12 +342,12 @@ def prompt_part(server: str, prompt: Prompt) -> Part:
     return _card(server, prompt, [], line, Part.table(names, rows[: limit.listing_rows], limit=limit.bytes // 3)[0])
 
 
-def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, *more: Part) -> Part:
+def _card(server: str, item: Any, facts: list[tuple[str, str]], line: str, *more: Part) -> Part:
     description = cut((item.description or "").strip(), document.display.characters)
     return Part.stack(
         heading(f"{server}:{item.name}", item.title or ""),
         Part.prose(description),
-        Part.facts([(label, Code(one_line(value, 500))) for label, value in known if value], width=9),
+        Part.facts([(label, Code(one_line(value, 500))) for label, value in facts if value], width=9),
         *more,
         Part.command(cut(line, 2000)),
         gap="\n\n",

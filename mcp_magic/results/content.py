@@ -362,8 +362,8 @@ def _media_content(family: str, how: str) -> Content:
         return Media(block.data, block.mime_type)
 
     def part(block: Any, budget: Budget, server: str) -> Part:
-        shown = media(block)
-        return media_part(shown, budget, how if shown.mime_type.startswith(family) else ".artifacts")
+        item = media(block)
+        return media_part(item, budget, how if item.mime_type.startswith(family) else ".artifacts")
 
     return Content(part, lambda block: _media_message(media(block)), media)
 

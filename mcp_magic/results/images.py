@@ -55,8 +55,8 @@ def _is_whole_png(data: bytes) -> bool:
     while at + 12 <= len(data):
         length, kind = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]
         end = at + 8 + length
-        needed = kind[:1].isupper()  # a wrong checksum of another part, such as a colour profile, hurts nobody
-        if needed and zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4]):
+        is_critical = kind[:1].isupper()  # a wrong checksum of another part, such as a colour profile, hurts nobody
+        if is_critical and zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4]):
             return False
         if kind == b"IEND":
             return True

@@ -73,10 +73,10 @@ def telling_line(text: str) -> str:
     causes = [line.strip() for line in lines if line.startswith("Caused by: ")]  # of Java
     if causes:
         return causes[-1].removeprefix("Caused by: ")
-    told = [line.strip() for line in lines if not _FRAME.match(line)] or [lines[0].strip()]
-    while len(told) > 1 and _HEADING.fullmatch(told[0]):
-        del told[0]
-    return " ".join(told[:2]) if told[0].endswith(":") else told[0]
+    candidates = [line.strip() for line in lines if not _FRAME.match(line)] or [lines[0].strip()]
+    while len(candidates) > 1 and _HEADING.fullmatch(candidates[0]):
+        del candidates[0]
+    return " ".join(candidates[:2]) if candidates[0].endswith(":") else candidates[0]
 
 
 def _of_traceback(text: str) -> str:
@@ -162,12 +162,12 @@ def reason(result: Any, rest: str = "…") -> str:
     lines = [line.rstrip() for line in cut(read, 4000).splitlines() if line.strip()]
     if not lines or (clue and everything == f"Error executing tool {tool}"):
         return clue or " and did not say why"
-    shown = [shorten(line, MAX_LINE) for line in lines[:_LINES]]
-    is_whole = is_whole and shown == lines and len(read) <= 4000
-    told = telling_line(read)
-    if not is_whole and told and not any(told[: MAX_LINE - 1] in line for line in shown):
-        shown = [shorten(told, MAX_LINE), *shown[: _LINES - 1]]  # as at the end of a long traceback
-    return ": " + "\n".join(shown if is_whole else [*shown, rest])
+    excerpt = [shorten(line, MAX_LINE) for line in lines[:_LINES]]
+    is_whole = is_whole and excerpt == lines and len(read) <= 4000
+    best = telling_line(read)
+    if not is_whole and best and not any(best[: MAX_LINE - 1] in line for line in excerpt):
+        excerpt = [shorten(best, MAX_LINE), *excerpt[: _LINES - 1]]  # as at the end of a long traceback
+    return ": " + "\n".join(excerpt if is_whole else [*excerpt, rest])
 
 
 def _error_texts(result: Any) -> list[str]:

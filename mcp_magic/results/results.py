@@ -98,7 +98,7 @@ class ToolCrashError(ToolError):
 
     def traceback_lines(self) -> list[str]:
         """Return the traceback of the cause, and the error."""
-        return [*_shown(self.__cause__), *super().traceback_lines()]
+        return [*_cause_lines(self.__cause__), *super().traceback_lines()]
 
 
 class CellCrashError(CommandError):
@@ -106,16 +106,16 @@ class CellCrashError(CommandError):
 
     def traceback_lines(self) -> list[str]:
         """Return the traceback of the cause, and the error."""
-        return [*_shown(self.__cause__), *super().traceback_lines()]
+        return [*_cause_lines(self.__cause__), *super().traceback_lines()]
 
 
-def _shown(cause: BaseException | None) -> list[str]:
+def _cause_lines(cause: BaseException | None) -> list[str]:
     return ToolError.show(cause) if cause is not None else []
 
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.
 
-_SHOWN = 4  # most tables that a message names
+MAX_NAMED_TABLES = 4  # most tables that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,31 +155,31 @@ def in_contents(contents: Any) -> Source:
     return Source(str(contents.uri), tables, rank=2)
 
 
-def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> NoTableError:
+def _several(sources: Sequence[Source], tables: Sequence[Rows], kind: str) -> NoTableError:
     """Return the error that says how to get each of several tables."""
 
     def quoted(name: str) -> str:
         return json.dumps(one_line(name, 100), ensure_ascii=False)
 
     ids = set(map(id, tables))
-    named = [name for name, (_, rows) in _named(sources).items() if id(rows) in ids]
-    shown = named[:_SHOWN]
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(quoted(name) for name in shown)}]{more}"
-    return NoTableError(f"{len(named)} tables in this {what}: {ways}")
+    names = [name for name, (_, rows) in _tables_by_name(sources).items() if id(rows) in ids]
+    excerpt = names[:MAX_NAMED_TABLES]
+    more = f" and {len(names) - MAX_NAMED_TABLES} more" if len(names) > MAX_NAMED_TABLES else ""
+    ways = f".frames[{'], .frames['.join(quoted(name) for name in excerpt)}]{more}"
+    return NoTableError(f"{len(names)} tables in this {kind}: {ways}")
 
 
-def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
+def _tables_by_name(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
     """Return the tables by the name of their member, else of their part; equal names are numbered."""
     tables = [(source, rows) for source in sources for rows in source.tables]
     tables = [(source, rows) for source, rows in tables if not rows.single] or tables[:1]
-    named: dict[str, tuple[Source, Rows]] = {}
+    result: dict[str, tuple[Source, Rows]] = {}
     used: dict[str, int] = {}
     for source, rows in tables:
         name = ".".join(rows.path) or source.name
         used[name] = used.get(name, 0) + 1
-        named[name if used[name] == 1 else f"{name} {used[name]}"] = (source, rows)
-    return named
+        result[name if used[name] == 1 else f"{name} {used[name]}"] = (source, rows)
+    return result
 
 
 def _frame(source: Source, rows: Rows) -> pd.DataFrame:
@@ -218,8 +218,8 @@ def repeats(texts: list[str], structured: Any, data: Any) -> bool:
 def _has_items(texts: list[str], values: list[Any]) -> bool:
     """Whether texts are the items of a list, apart from images, audio and resources, which have their own blocks."""
     blocks = ("image", "audio", "resource", "resource_link")
-    shown = (item for item in _flat(values) if not (isinstance(item, dict) and item.get("type") in blocks))
-    items = list(islice((item for item in shown if item is not None), len(texts) + 1))  # nothing is sent for null
+    visible = (item for item in _flat(values) if not (isinstance(item, dict) and item.get("type") in blocks))
+    items = list(islice((item for item in visible if item is not None), len(texts) + 1))  # nothing is sent for null
     return len(items) == len(texts) and all(_same(text, item) for text, item in zip(texts[:3], items[:3], strict=True))
 
 
@@ -252,12 +252,12 @@ def _without(data: Any, media: set[str], depth: int) -> Any:
         return data
     if isinstance(data, list):
         items = [_without(item, media, depth + 1) for item in data]
-        left: Any = [item for item in items if item is not NOTHING]
-        return left if left or not data else NOTHING
+        rest: Any = [item for item in items if item is not NOTHING]
+        return rest if rest or not data else NOTHING
     members = {name: _without(value, media, depth + 1) for name, value in data.items()}
-    left = {name: value for name, value in members.items() if value is not NOTHING}
-    is_block = len(left) < len(data) and all(name in _OF_MEDIA or value is None for name, value in left.items())
-    return NOTHING if is_block else left
+    rest = {name: value for name, value in members.items() if value is not NOTHING}
+    is_block = len(rest) < len(data) and all(name in _OF_MEDIA or value is None for name, value in rest.items())
+    return NOTHING if is_block else rest
 
 
 _OF_MEDIA = ("type", "mimeType", "mime_type", "format", "annotations", "_meta")  # members that only describe media
@@ -312,7 +312,7 @@ class _Result(ABC):
         """Return the parts to search for tables: those that are displayed."""
 
     @abstractmethod
-    def _found(self) -> list[str]:
+    def _summary(self) -> list[str]:
         """Return what the result holds, for the error that there is no table."""
 
     @abstractmethod
@@ -360,7 +360,7 @@ class _Result(ABC):
         first = min((source.rank for source, _ in full), default=0)
         tables = [(source, rows) for source, rows in full if source.rank == first] or tables[:1]
         if not tables:
-            raise NoTableError(f"no table in this {self._kind}: found {', '.join(self._found()) or 'nothing'}")
+            raise NoTableError(f"no table in this {self._kind}: found {', '.join(self._summary()) or 'nothing'}")
         if len(tables) > 1:
             raise _several(sources, [rows for _, rows in tables], self._kind)
         return _frame(*tables[0])
@@ -368,13 +368,13 @@ class _Result(ABC):
     @property
     def tables(self) -> dict[str, Rows]:
         """All tables as they were sent, by the names of `frames`."""
-        return {name: rows for name, (_, rows) in _named(self._sources()).items()}
+        return {name: rows for name, (_, rows) in _tables_by_name(self._sources()).items()}
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
         """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
         frames = {}
-        for name, (source, rows) in _named(self._sources()).items():
+        for name, (source, rows) in _tables_by_name(self._sources()).items():
             with suppress(NoTableError):  # pandas cannot read it
                 frames[name] = _frame(source, rows)
         return frames
@@ -407,7 +407,7 @@ class _Result(ABC):
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(repr=False)
@@ -479,8 +479,8 @@ class ToolResult(_Result):
         resources = [in_contents(block.resource) for block in blocks]
         if self.raw.structured_content is None and self.data is not None:
             return [in_data(self.data), *resources]
-        shown = self._shown_data
-        data = [in_data(shown, self.output_schema, boxed=self._boxed)] if self._shows_data else []
+        displayed = self._shown_data
+        data = [in_data(displayed, self.output_schema, boxed=self._boxed)] if self._shows_data else []
         texts = [block.text for block in self._blocks if block.type == "text"]
         values = [loads(text, nan=True) for text in texts] if len(texts) > 1 else []
         if values and all(isinstance(value, dict) for value in values):  # the rows of one table
@@ -512,7 +512,7 @@ class ToolResult(_Result):
             return self.artifacts or []
         return self.raw.content
 
-    def _found(self) -> list[str]:
+    def _summary(self) -> list[str]:
         contents = [describe(self._shown_data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
@@ -563,9 +563,9 @@ class ToolResult(_Result):
 
     def __repr__(self) -> str:
         state = "error: " if self.is_error else ""
-        shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
+        content = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._summary()) or "empty"
         remark = "".join(f"; {one_line(text, 400)}" for text in (self.unfit, self.unchecked) if text)
-        return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images){remark}>"
+        return f"<ToolResult {self._name}: {state}{content} (.data, .df, .text, .images){remark}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
         """Return the parts to display, within `budget` if the display holds more than this result."""
@@ -592,10 +592,10 @@ class ToolResult(_Result):
         if not any(part.plain.strip() or part.media for part in parts):
             parts = [Part.note("The text is empty." if self.texts else "The result is empty.")]
         if self.filled:
-            given = (
+            values = (
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
-            parts.append(Part.note(f"filled in from the tool's schema: {join_names(given)}"))
+            parts.append(Part.note(f"filled in from the tool's schema: {join_names(values)}"))
         remarks = (self.readings, self.unfit, self.unchecked, self.outdated)
         parts += [Part.note(one_line(remark, 400)) for remark in remarks if remark]
         if self.app is not None:
@@ -649,7 +649,7 @@ class ResourceResult(_Result):
     def _sources(self) -> list[Source]:
         return list(map(in_contents, self.contents))
 
-    def _found(self) -> list[str]:
+    def _summary(self) -> list[str]:
         return found_texts(self.texts) + [media.summary for media in self._media("")]
 
     def save(self, path: str | Path) -> Path | list[Path]:
@@ -663,7 +663,7 @@ class ResourceResult(_Result):
             target.write_bytes(_bytes(self.contents[0]))
             return target
         target.mkdir(parents=True, exist_ok=True)
-        written: list[Path] = []
+        paths: list[Path] = []
         for content in self.contents:
             path = file = target / _file_name(str(content.uri), content.mime_type)
             number = 1
@@ -671,8 +671,8 @@ class ResourceResult(_Result):
                 number += 1
                 file = path.with_stem(f"{path.stem}-{number}")
             file.write_bytes(_bytes(content))
-            written.append(file)
-        return written if len(written) != 1 else written[0]
+            paths.append(file)
+        return paths if len(paths) != 1 else paths[0]
 
     def __mcp_argument__(self, type_: str) -> Any:
         """Return its value as an argument of a call: its bytes, text or data."""
@@ -681,8 +681,8 @@ class ResourceResult(_Result):
         return argument_value(self.data, self.texts, type_)
 
     def __repr__(self) -> str:
-        what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._media("")[:3])
-        return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
+        content = [one_line(text, 60) for text in self.texts[:2]] or [media.summary for media in self._media("")[:3]]
+        return f"<ResourceResult {one_line(self.uri, 80)}: {', '.join(content) or 'empty'}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
         """Return the parts to display, within `budget` if the display holds more than this result."""
@@ -835,8 +835,8 @@ def fits(result: ToolResult, schema: Mapping[str, Any]) -> str:
 
 def within(result: ToolResult, milliseconds: float) -> str:
     """Return "" if the call took less than `milliseconds`, else how long it took."""
-    taken = result.seconds * 1000
-    return "" if taken < milliseconds else f"it took {taken:.0f} ms; the limit is {milliseconds:g} ms"
+    elapsed = result.seconds * 1000
+    return "" if elapsed < milliseconds else f"it took {elapsed:.0f} ms; the limit is {milliseconds:g} ms"
 
 
 def value_of(result: ToolResult) -> Any:

@@ -68,12 +68,12 @@ class Item:
         return ".".join(self.parts)
 
 
-def read_item(written: str, *, objects: bool = True) -> Item:
+def read_item(word: str, *, objects: bool = True) -> Item:
     """Parse one argument; without `objects`, `$variable` and `{expression}` are text."""
-    if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
-        return whole
-    parts, end, is_json = _read_name(written)
-    value = written[end:]
+    if word[:1] in ("$", "{") and (item := _read_all(word, objects)):
+        return item
+    parts, end, is_json = _read_name(word)
+    value = word[end:]
     if is_json:
         return Item(parts, "json file", value[1:]) if value.startswith("@") else Item(parts, "json", value)
     if _ESCAPED.match(value):
@@ -84,24 +84,24 @@ def read_item(written: str, *, objects: bool = True) -> Item:
     return Item(parts, "text", value) if source is None else Item(parts, "python", source)
 
 
-def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
+def _read_name(word: str) -> tuple[tuple[str, ...], int, bool]:
     """Return the parts of the name, the index of the value, and whether the value is JSON."""
     parts, index, sign = [], 0, "."
     while sign == ".":
-        part = _PART.match(written, index)
+        part = _PART.match(word, index)
         assert part is not None  # it matches nothing as well
         text, index = part[0], part.end() + 1
         parts.append(_PROTECTED.sub(r"\1", text) if "\\" in text else text)
-        sign = written[index - 1 : index]
+        sign = word[index - 1 : index]
     if sign:
         is_json = sign == ":"
         return tuple(parts), index + is_json, is_json
-    raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: {_SPELLINGS}")
+    raise ArgumentsError(f"cannot read {shorten(word)!r} as an argument: {_SPELLINGS}")
 
 
 def is_stray(word: str) -> bool:
     """Return whether a word is no argument, because it has no `=` and is no object."""
-    if word[:1] in ("$", "{") and _whole(word, objects=True):
+    if word[:1] in ("$", "{") and _read_all(word, objects=True):
         return False
     try:
         _read_name(word)
@@ -138,12 +138,12 @@ def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
     return ArgumentsError(f"{problem}; {advice}: {name}{quoted}")
 
 
-def _whole(written: str, objects: bool) -> Item | None:
+def _read_all(word: str, objects: bool) -> Item | None:
     """Return the item of a word that gives all arguments; None for other words, such as a name with a dollar."""
-    if _is_json(written):
-        return Item((), "json", written)
-    match = _VARIABLE.fullmatch(written)
-    source = match[1] if match else python_source(written)
+    if _is_json(word):
+        return Item((), "json", word)
+    match = _VARIABLE.fullmatch(word)
+    source = match[1] if match else python_source(word)
     return Item((), "python", source) if objects and source else None
 
 
@@ -235,31 +235,31 @@ def parse_arguments(
     """
     root = kept_root(schema)
     reader = _Reader(evaluate, directory or Path(), convert, cell, [] if notes is None else notes)
-    given: dict[Path_, tuple[Field, list[Item]]] = {}
+    places: dict[Path_, tuple[Field, list[Item]]] = {}
     result: dict[str, Any] = {}
-    for index, written in enumerate(items):
+    for index, word in enumerate(items):
         try:
-            item = read_item(written, objects=evaluate is not None)
+            item = read_item(word, objects=evaluate is not None)
         except ArgumentsError:
             raise stray_error(items, index) from None
         if not item.parts:
-            result |= _all(item, written, root, reader)
+            result |= _all(item, word, root, reader)
             continue
         path, where = _locate(root, item.parts)
-        given.setdefault(path, (where, []))[1].append(item)
-    for path, (where, named) in given.items():
-        if any(path[:size] in given for size in range(1, len(path))):
+        places.setdefault(path, (where, []))[1].append(item)
+    for path, (where, group) in places.items():
+        if any(path[:size] in places for size in range(1, len(path))):
             raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
-        _place(result, path, _value(where, named, reader))
+        _place(result, path, _value(where, group, reader))
     return result
 
 
-def _all(item: Item, written: str, root: Field, reader: _Reader) -> dict[str, Any]:
-    value = _read(item, root, reader, shorten(written))
+def _all(item: Item, word: str, root: Field, reader: _Reader) -> dict[str, Any]:
+    value = _read(item, root, reader, shorten(word))
     if isinstance(value, dict):
         return value
-    what = f"it is {type(value).__name__}, not a dict of all arguments; write name={written} for one of them"
-    raise ArgumentsError(f"cannot read {shorten(written)!r} as arguments: {what}")
+    problem = f"it is {type(value).__name__}, not a dict of all arguments; write name={word} for one of them"
+    raise ArgumentsError(f"cannot read {shorten(word)!r} as arguments: {problem}")
 
 
 def _locate(field: Field, parts: Path_) -> tuple[Path_, Field]:
@@ -283,7 +283,7 @@ def _value(where: Field, items: list[Item], reader: _Reader) -> Any:
     path = items[0].name
     if len(items) == 1:
         return _read(items[0], where, reader, path)
-    lists = [each for each in (where, *where.variants) if each.kind in ("array", "any")]
+    lists = [variant for variant in (where, *where.variants) if variant.kind in ("array", "any")]
     if not lists:
         raise ArgumentsError(f"{path} is given {len(items)} times; it takes one value ({where.type_text})")
     return [_read(item, lists[0].at(at) or where, reader, f"{path}[{at}]") for at, item in enumerate(items)]
@@ -350,8 +350,8 @@ def _check_table(value: Any, source: str, field: Field, path: str) -> None:
     library = type(value).__module__.partition(".")[0]
     if library not in ("pandas", "polars") or type(value).__name__ != "DataFrame" or not len(value.columns):
         return
-    items = [each.at(0) for each in (field, *field.variants) if each.kind == "array"]
-    kinds = {each.kind for item in items if item is not None for each in (item, *item.variants)}
+    items = [variant.at(0) for variant in (field, *field.variants) if variant.kind == "array"]
+    kinds = {variant.kind for item in items if item is not None for variant in (item, *item.variants)}
     if not kinds or not kinds <= {"string", "number", "integer", "boolean", "enum"} or None in items:
         return
     names = [name for name in value.columns if isinstance(name, str)]
@@ -361,9 +361,9 @@ def _check_table(value: Any, source: str, field: Field, path: str) -> None:
         return
     of = source if re.fullmatch(r"[\w.]+", source) else f"({source})"
     is_attribute = library == "pandas" and column.isidentifier() and not hasattr(type(value), column)
-    written = f"{of}.{column}" if is_attribute and not iskeyword(column) else f"{of}[{json.dumps(column)}]"
+    expression = f"{of}.{column}" if is_attribute and not iskeyword(column) else f"{of}[{json.dumps(column)}]"
     raise ArgumentsError(
-        f"{path}: expected {field.type_text}, got a DataFrame; give one of its columns: {path}={{{written}}}"
+        f"{path}: expected {field.type_text}, got a DataFrame; give one of its columns: {path}={{{expression}}}"
     )
 
 
@@ -433,8 +433,8 @@ def line_or_comment(line: str, *, typed: bool = True) -> str:
     """
     if typed and line.isprintable():
         return line
-    written = {ord(c): c.encode("unicode_escape").decode() for c in set(line) if not c.isprintable()}
-    return f"# cannot be typed: {line.translate(written)}"
+    escapes = {ord(c): c.encode("unicode_escape").decode() for c in set(line) if not c.isprintable()}
+    return f"# cannot be typed: {line.translate(escapes)}"
 
 
 def as_word(text: str) -> str | None:
@@ -454,25 +454,25 @@ def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp 
 
 def _items(name: str, value: Any, schema: Mapping[str, Any] | None) -> list[str]:
     """Return the items of one argument in the simplest spelling that reads back."""
-    written = escape_name(name)
-    exact = [f"{written}:={_json_item(name, value)}"]
+    escaped = escape_name(name)
+    exact = [f"{escaped}:={_json_item(name, value)}"]
     if schema is None:
         plain = isinstance(value, str) and value.isprintable() and not _looks_like_json(value)
-        return [f"{written}={escape_text(value)}"] if plain else exact
-    return next((items for items in _simpler(written, value) if _reads_back(items, name, value, schema)), exact)
+        return [f"{escaped}={escape_text(value)}"] if plain else exact
+    return next((items for items in _simpler(escaped, value) if _reads_back(items, name, value, schema)), exact)
 
 
-def _simpler(written: str, value: Any) -> Iterator[list[str]]:
+def _simpler(name: str, value: Any) -> Iterator[list[str]]:
     if (text := _as_text(value)) is not None:
-        yield [f"{written}={text}"]
+        yield [f"{name}={text}"]
     if isinstance(value, list) and 0 < len(value) <= MAX_REPEATED:
         texts = [text for text in map(_as_text, value) if text is not None]
         if len(texts) == len(value):
-            yield [f"{written}={text}" for text in texts]
+            yield [f"{name}={text}" for text in texts]
     if isinstance(value, dict) and 0 < len(value) <= MAX_REPEATED:
         pairs = [(str(key), _as_text(item)) for key, item in value.items()]
         if all(text is not None and key.isprintable() for key, text in pairs):
-            yield [f"{written}.{escape_name(key)}={text}" for key, text in pairs]
+            yield [f"{name}.{escape_name(key)}={text}" for key, text in pairs]
 
 
 def _as_text(value: Any) -> str | None:
@@ -540,10 +540,10 @@ def parse_prompt_arguments(
 
 def _prompt_text(value: Any, field: Field, path: str) -> Any:
     if field.kind == "object" and isinstance(value, Mapping):  # all arguments at once
-        return {str(name): str(each) for name, each in value.items()}
+        return {str(name): str(inner) for name, inner in value.items()}
     return str(value)
 
 
-def check_prompt_arguments(given: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:
+def check_prompt_arguments(values: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:
     """Raise an ArgumentsError if an argument of a prompt is missing, unknown or not text."""
-    check_arguments(given, prompt_schema(arguments))
+    check_arguments(values, prompt_schema(arguments))

@@ -32,9 +32,9 @@ from mcp_magic.schema.formats import fits_format
 @functools.lru_cache(maxsize=256)
 def _converter(kind: type) -> Callable[[Any, Field, str], Any] | None:
     """Return the function that makes objects of a class plain, or None; values inside may still need conversion."""
-    for each in kind.__mro__:
-        library = each.__module__.partition(".")[0]
-        convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
+    for base in kind.__mro__:
+        library = base.__module__.partition(".")[0]
+        convert = _LIBRARIES.get((library, base.__name__)) or _LIBRARIES.get((library, ""))
         if convert is not None:
             return convert
     return None
@@ -56,7 +56,7 @@ def _numpy(value: Any, field: Field, path: str) -> Any:
 
 def _cells(value: Any) -> list[Any]:
     """Return the values of a pandas Series, Index or array, with None for missing ones (NaN, NaT, NA)."""
-    return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
+    return [None if missing else cell for cell, missing in zip(value.tolist(), value.isna(), strict=True)]
 
 
 def _series(value: Any, field: Field, path: str) -> Any:
@@ -109,24 +109,24 @@ def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, 
         _texts(column, cell) if cell is not None and cell.kind == "string" else column
         for cell, column in zip(cells, columns, strict=True)
     ]
-    rows = [list(each) for each in zip(*fitting, strict=True)]
-    takes_names = all({"string", "any"} & {each.kind for each in (cell, *cell.variants)} for cell in cells if cell)
+    rows = list(map(list, zip(*fitting, strict=True)))
+    takes_names = all(takes_text(cell) for cell in cells if cell)
     return [list(names), *rows] if header and takes_names else rows
 
 
 def _texts(column: list[Any], cell: Field) -> list[Any]:
     """Return a column for cells that take only text: numbers as text, missing values as "" (as in CSV) or null."""
     missing = None if cell.nullable else ""
-    return [missing if each is None else str(each) if isinstance(each, int | float) else each for each in column]
+    return [missing if value is None else str(value) if isinstance(value, int | float) else value for value in column]
 
 
 def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"], Field | None]:
     """Return the layout of a table that the schema expects, and for rows the field of a row."""
     variants = field.variants or (field,)
-    kinds = {each.kind for each in variants}
+    kinds = {option.kind for option in variants}
     if "object" in kinds and not kinds & {"array", "any"}:
         return "columns", None
-    items = [item for each in variants if each.kind == "array" and (item := each.at(0)) is not None]
+    items = [item for option in variants if option.kind == "array" and (item := option.at(0)) is not None]
     items = [variant for item in items for variant in item.variants or (item,)]
     if any(item.kind == "object" for item in items):
         return "records", None
@@ -167,13 +167,13 @@ def base64_text(data: bytes, field: Field) -> str:
     return (base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)).decode("ascii")
 
 
-def _encoded(data: bytes, field: Field, path: str, what: str) -> str:
+def _encoded(data: bytes, field: Field, path: str, kind: str) -> str:
     """Return the base64 of bytes; an ArgumentsError if the schema does not ask for it."""
     if field.is_base64:
         return base64_text(data, field)
-    instead = "decode it first" if what == "bytes" else "give its bytes another way"
+    instead = "decode it first" if kind == "bytes" else "give its bytes another way"
     raise ArgumentsError(
-        f"{path}: expected {field.type_text}, got {what}, and the schema does not ask for base64; {instead}, "
+        f"{path}: expected {field.type_text}, got {kind}, and the schema does not ask for base64; {instead}, "
         "or give base64.b64encode(data).decode() if the tool means that"
     )
 
@@ -265,7 +265,7 @@ def _container(value: Any, field: Field, path: str) -> Any:
     if callable(getattr(kind, "model_dump", None)):
         return to_json_value(value.model_dump(mode="json"), field, path)
     if dataclasses.is_dataclass(kind):
-        return _object({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}, field, path)
+        return _object({member.name: getattr(value, member.name) for member in dataclasses.fields(value)}, field, path)
     if isinstance(value, Mapping):
         return _object(value, field, path)
     if isinstance(value, tuple) and hasattr(value, "_asdict") and field.kind == "object":
@@ -393,9 +393,9 @@ def _date(value: datetime.date, field: Field, path: str) -> str:
 
 def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
     seconds = value.total_seconds()
-    whole = int(seconds) if seconds.is_integer() else seconds
+    number = int(seconds) if seconds.is_integer() else seconds
     if field.kind in ("integer", "number"):
-        return whole
+        return number
     # In exact integers: a float cannot hold all microseconds of a century, and writes a few alone with an exponent.
     # Only pandas has nanoseconds.
     parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
@@ -484,7 +484,7 @@ def is_reading(value: Any, field: Field) -> bool:
 
 def takes_text(field: Field) -> bool:
     """Return whether a field takes any text."""
-    return any(each.kind in ("string", "any") for each in (field, *field.variants))
+    return any(variant.kind in ("string", "any") for variant in (field, *field.variants))
 
 
 # Readers of a kind. They raise a ValueError if the text is no value of it.
@@ -594,7 +594,9 @@ def _read_union(text: str, field: Field) -> Any:
     if any(variant.kind in ("string", "any") and variant.takes(text) for variant in field.variants):
         return text
     opening = text.lstrip()[:1]
-    variants = sorted(field.variants, key=lambda each: _RANK.get((opening, each.kind), _RANK.get(("", each.kind), 0)))
+    variants = sorted(
+        field.variants, key=lambda candidate: _RANK.get((opening, candidate.kind), _RANK.get(("", candidate.kind), 0))
+    )
     for variant in variants:
         try:
             return from_text(text, variant)

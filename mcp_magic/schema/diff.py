@@ -67,8 +67,8 @@ class _Comparison:
         before = {child.name: child for child in old.children}
         now = {child.name: child for child in new.children}
         for name in [name for name in before if name not in now]:
-            lost = before[name]
-            breaking = self.side == "input" or lost.required or not new.is_open
+            former = before[name]
+            breaking = self.side == "input" or former.required or not new.is_open
             yield SchemaChange(_at(path, name), "is gone", breaking)
         for name, child in now.items():
             yield from self._child(before.get(name), child, _at(path, name))
@@ -76,8 +76,8 @@ class _Comparison:
 
     def _child(self, old: Field | None, new: Field, path: str) -> Iterator[SchemaChange]:
         if old is None:
-            needed = "required" if new.required else "optional"
-            yield SchemaChange(path, f"is new and {needed} ({new.type_text})", self.side == "input" and new.required)
+            status = "required" if new.required else "optional"
+            yield SchemaChange(path, f"is new and {status} ({new.type_text})", self.side == "input" and new.required)
             return
         if new.required != old.required:
             text = "is required now" if new.required else "is optional now"
@@ -87,12 +87,12 @@ class _Comparison:
 
 def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
     """Yield the changes for fields that no schema lists: which of them are required, and whether any are taken."""
-    before, now = (_required(each.schema) for each in (old, new))
+    before, now = (_required(field.schema) for field in (old, new))
     described = {child.name for child in (*old.children, *new.children)}
     for name in sorted((before ^ now) - described):
         text = "is required now" if name in now else "is optional now"
         yield SchemaChange(_at(path, name), text, (name in now) == (side == "input"))
-    closed, closes = (each.schema.get("additionalProperties") is False for each in (old, new))
+    closed, closes = (field.schema.get("additionalProperties") is False for field in (old, new))
     if closed != closes:
         text = "no longer takes other fields" if closes else "takes other fields now"
         yield SchemaChange(path, text, closes and side == "input")
@@ -121,7 +121,7 @@ def _within(inner: frozenset[str], outer: frozenset[str]) -> bool:
 
 def _kinds(field: Field) -> frozenset[str]:
     variants = field.variants or (field,)
-    kinds = {kind for each in variants for kind in _kinds_of(each)}
+    kinds = {kind for variant in variants for kind in _kinds_of(variant)}
     return frozenset(kinds | ({"null"} if field.nullable else set()))
 
 
@@ -142,8 +142,8 @@ def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaCh
         yield SchemaChange(path, text, narrower == (side == "input"))
         return
     had, has = set(map(json_key, before)), set(map(json_key, now))
-    for gone in (value for value in before if json_key(value) not in has):
-        yield SchemaChange(path, f"{gone!r} is no longer a choice", side == "input")
+    for removed in (value for value in before if json_key(value) not in has):
+        yield SchemaChange(path, f"{removed!r} is no longer a choice", side == "input")
     for added in (value for value in now if json_key(value) not in had):
         yield SchemaChange(path, f"{added!r} is a choice now", side == "output")
 
@@ -155,15 +155,15 @@ def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Sid
             if json_equal(before, now):
                 continue
             stricter = is_number(now) and (not is_number(before) or (now - before) * sign > 0)
-            yield SchemaChange(path, _changed(keyword, before, now), stricter == (side == "input"))
+            yield SchemaChange(path, _change_text(keyword, before, now), stricter == (side == "input"))
     for keyword in _EXACT:
         before, now = old.get(keyword), new.get(keyword)
         if not json_equal(before, now):
-            lost = now is None if side == "input" else before is None
-            yield SchemaChange(path, _changed(keyword, before, now), not lost)
+            is_looser = now is None if side == "input" else before is None
+            yield SchemaChange(path, _change_text(keyword, before, now), not is_looser)
 
 
-def _changed(keyword: str, before: Any, now: Any) -> str:
+def _change_text(keyword: str, before: Any, now: Any) -> str:
     if before is None:
         return f"has {keyword} {now!r} now"
     return f"no longer has {keyword}" if now is None else f"{keyword} is {now!r} instead of {before!r}"

@@ -54,9 +54,9 @@ def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     root = input_root(schema)
     stated = root.schema.get("examples")
     required = {child.name for child in root.children if child.required}
-    for each in stated if isinstance(stated, list) else ():
-        if isinstance(each, dict) and _is_json(each) and required <= each.keys():
-            return each
+    for example in stated if isinstance(stated, list) else ():
+        if isinstance(example, dict) and _is_json(example) and required <= example.keys():
+            return example
     objects = [variant for variant in root.variants if variant.kind == "object"]
     return _object(objects[0] if objects else root, 0, Budget(MAX_VALUES))
 
@@ -68,14 +68,14 @@ def example_value(field: Field) -> Any:
 
 def _value(field: Field, depth: int, budget: Budget) -> Any:
     stated = field.schema.get("examples")
-    given = [*(stated[:MAX_STATED] if isinstance(stated, list) else ())]
-    given += [field.schema["example"]] if "example" in field.schema else []  # OpenAPI's spelling
+    candidates = [*(stated[:MAX_STATED] if isinstance(stated, list) else ())]
+    candidates += [field.schema["example"]] if "example" in field.schema else []  # OpenAPI's spelling
     default = field.default
     if default is not MISSING and (default is not None or not field.required):
-        given.append(default)
-    fitting = (value for value in given if _is_json(value) and field.takes(value))
+        candidates.append(default)
+    fitting = (value for value in candidates if _is_json(value) and field.takes(value))
     value = next(fitting, MISSING)
-    return _made(field, depth, budget) if value is MISSING else value
+    return _generate(field, depth, budget) if value is MISSING else value
 
 
 def _is_json(value: Any) -> bool:
@@ -87,12 +87,12 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _made(field: Field, depth: int, budget: Budget) -> Any:
+def _generate(field: Field, depth: int, budget: Budget) -> Any:
     match field.kind:
         case "enum" | "const":
             return field.choices[0][0] if field.choices else None
         case "integer" | "number":
-            return _number(field.schema, whole=field.kind == "integer")
+            return _number(field.schema, is_integer=field.kind == "integer")
         case "boolean":
             return True
         case "null":
@@ -106,24 +106,24 @@ def _made(field: Field, depth: int, budget: Budget) -> Any:
     return _string(field)
 
 
-def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
+def _number(schema: Mapping[str, Any], *, is_integer: bool) -> int | float:
     """Return a number in range: 1, or one near the bounds; 1 also if floats cannot reach the range."""
     step = schema.get("multipleOf")
-    step = step if is_number(step) and step > 0 else 1 if whole else None
+    step = step if is_number(step) and step > 0 else 1 if is_integer else None
     bounds = {keyword: schema[keyword] for keyword in BOUNDS if is_number(schema.get(keyword))}
     candidates: list[float] = [step or 1]
     try:
-        for bound in sorted(bounds.values()):
+        for limit in sorted(bounds.values()):
             if step is None:
-                candidates += [bound, bound + 1, bound - 1, sum(bounds.values()) / len(bounds)]
+                candidates += [limit, limit + 1, limit - 1, sum(bounds.values()) / len(bounds)]
             else:
                 exact = Fraction(repr(step))  # in decimals: 3 * 0.1 is no multiple of 0.1
-                candidates += [float((math.ceil(Fraction(repr(bound)) / exact) + more) * exact) for more in (0, 1, -1)]
+                candidates += [float((math.ceil(Fraction(repr(limit)) / exact) + more) * exact) for more in (0, 1, -1)]
     except (OverflowError, ValueError):
         return 1
-    fitting = (x for x in candidates if all(BOUNDS[keyword](x, bound) for keyword, bound in bounds.items()))
+    fitting = (x for x in candidates if all(BOUNDS[keyword](x, limit) for keyword, limit in bounds.items()))
     value = next(fitting, 1)
-    return int(value) if whole or float(value).is_integer() else value
+    return int(value) if is_integer or float(value).is_integer() else value
 
 
 def _string(field: Field) -> str:
@@ -143,14 +143,14 @@ def _array(field: Field, depth: int, budget: Budget) -> list[Any]:
     if depth >= MAX_DEPTH and (not low or depth > MAX_REQUIRED_DEPTH):
         return []
     fields = [field.at(index) for index in range(budget.take(count))]
-    return [_value(each, depth + 1, budget) for each in fields if each is not None]
+    return [_value(item, depth + 1, budget) for item in fields if item is not None]
 
 
 def _object(field: Field, depth: int, budget: Budget) -> dict[str, Any]:
     if depth > MAX_DEPTH:
         return {}
-    chosen = _chosen_names(field.raw)
-    required = [child for child in field.children if child.required or child.name in chosen]
+    names = _chosen_names(field.raw)
+    required = [child for child in field.children if child.required or child.name in names]
     return {child.name: _value(child, depth + 1, budget) for child in required[: budget.take(len(required))]}
 
 

@@ -77,7 +77,7 @@ def _kind_text(field: Field, depth: int) -> str:
         case "const":
             return literal(field.schema["const"])
         case "union":
-            return _joined(type_text(each, depth + 1) for each in field.variants)
+            return _joined(type_text(variant, depth + 1) for variant in field.variants)
         case "array":
             return _array_text(field, depth)
         case "object":
@@ -90,9 +90,9 @@ def _kind_text(field: Field, depth: int) -> str:
 def _choices_text(values: list[Any]) -> str:
     if len(values) < 2:
         return literal(values[0]) if values else "nothing"
-    shown = ", ".join(literal(value) for value in values[:MAX_CHOICES])
+    text = ", ".join(literal(value) for value in values[:MAX_CHOICES])
     rest = len(values) - MAX_CHOICES
-    return f"one of {shown} and {rest} more" if rest > 0 else f"one of {shown}"
+    return f"one of {text} and {rest} more" if rest > 0 else f"one of {text}"
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -104,7 +104,7 @@ def _array_text(field: Field, depth: int) -> str:
     if depth >= MAX_DESCRIBED_DEPTH or field.item is None:
         return "list"
     if field.prefix:
-        return f"list ({', '.join(type_text(each, depth + 1) for each in field.prefix[:MAX_CHOICES])})"
+        return f"list ({', '.join(type_text(item, depth + 1) for item in field.prefix[:MAX_CHOICES])})"
     return _of("list", field.item, depth)
 
 
@@ -149,7 +149,7 @@ def _range(schema: Mapping[str, Any]) -> list[str]:
     if is_number(low) and is_number(high):
         return [f"{_digits(low)} to {_digits(high)}" if low != high else f"exactly {_digits(low)}"]
     words = (("at least", low), ("more than", above), ("at most", high), ("less than", below))
-    return [f"{word} {_digits(bound)}" for word, bound in words if is_number(bound)]
+    return [f"{word} {_digits(limit)}" for word, limit in words if is_number(limit)]
 
 
 def _digits(number: float) -> str:
@@ -201,7 +201,7 @@ def is_within(value: Any, schema: Mapping[str, Any]) -> bool:
     if not is_number(value):
         return True
     bounds = ((fits, schema[key]) for key, fits in BOUNDS.items() if is_number(schema.get(key)))
-    return all(fits(value, bound) for fits, bound in bounds) and is_multiple(value, schema.get("multipleOf"))
+    return all(fits(value, limit) for fits, limit in bounds) and is_multiple(value, schema.get("multipleOf"))
 
 
 BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -511,19 +511,19 @@ class Field:
 
 def root_field(schema: Any) -> Field:
     """Return the field of a whole schema, such as a tool's output schema; see `schema.repair`."""
-    meant = repair(schema).schema
-    return Field("", meant, resolver=Resolver(meant))
+    repaired = repair(schema).schema
+    return Field("", repaired, resolver=Resolver(repaired))
 
 
 def input_root(schema: Any) -> Field:
     """Return the field of an input schema: an object, also where the root has no `type`."""
-    meant = repair(schema).arguments
-    return Field("", meant, resolver=Resolver(meant))
+    repaired = repair(schema).arguments
+    return Field("", repaired, resolver=Resolver(repaired))
 
 
 MAX_KEPT = 64  # schemas whose fields `kept_root` keeps
 
-_kept: dict[int, tuple[Any, Field]] = {}
+_roots: dict[int, tuple[Any, Field]] = {}
 """Input schemas with their roots, by the id of the schema."""
 
 
@@ -533,23 +533,24 @@ def kept_root(schema: Any) -> Field:
     The caller must not change the schema in place. A new root is made after a tenth of the budget is used, so that a
     call never finds fewer fields than the first one did, and the fields kept stay few.
     """
-    kept = _kept.get(id(schema))
-    if kept is None or kept[0] is not schema or not kept[1].resolver.budget.is_fresh:
-        if len(_kept) >= MAX_KEPT:
-            _kept.clear()
-        kept = _kept[id(schema)] = schema, input_root(schema)
-    return kept[1]
+    entry = _roots.get(id(schema))
+    if entry is None or entry[0] is not schema or not entry[1].resolver.budget.is_fresh:
+        if len(_roots) >= MAX_KEPT:
+            _roots.clear()
+        entry = _roots[id(schema)] = schema, input_root(schema)
+    return entry[1]
 
 
 def _merged_children(union: Field) -> tuple[Field, ...]:
     objects = [variant for variant in union.variants if variant.kind == "object"]
-    found: dict[str, list[Field]] = {}
-    for child in (child for each in objects for child in each.children):
-        found.setdefault(child.name, []).append(child)
+    groups: dict[str, list[Field]] = {}
+    for variant in objects:
+        for child in variant.children:
+            groups.setdefault(child.name, []).append(child)
     merged = []
-    for name, fields in found.items():
-        raws = distinct({id(each.raw): each.raw for each in fields}.values())
+    for name, fields in groups.items():
+        raws = distinct({id(child.raw): child.raw for child in fields}.values())
         raw = raws[0] if len(raws) == 1 else {"anyOf": raws}
-        required = len(fields) == len(objects) and all(each.required for each in fields)
+        required = len(fields) == len(objects) and all(child.required for child in fields)
         merged.append(Field(name, raw, required, resolver=union.resolver, depth=union.depth + 1))
     return tuple(merged)

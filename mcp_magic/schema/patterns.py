@@ -31,7 +31,7 @@ MAX_STEPPED_TEXT = 10_000
 
 MAX_SECONDS = 0.25  # seconds of CPU time for one text. A pattern that takes longer is not tried again
 MAX_GIVEN_UP = 10  # texts in which a pattern may exceed its steps. After more of them it is not tried again
-KEPT = 64  # compiled patterns in the cache
+MAX_COMPILED = 64  # compiled patterns in the cache
 
 
 def matches(pattern: object, text: str) -> bool | None:
@@ -39,23 +39,23 @@ def matches(pattern: object, text: str) -> bool | None:
     if not isinstance(pattern, str):
         return None
     fits = _compiled(pattern).matches(text)
-    if fits is None and (noted := _noted.get()) is not None:
-        noted[pattern] = None
+    if fits is None and (patterns := _unchecked.get()) is not None:
+        patterns[pattern] = None
     return fits
 
 
-_noted: ContextVar[dict[str, None] | None] = ContextVar("mcp_magic_unchecked", default=None)
+_unchecked: ContextVar[dict[str, None] | None] = ContextVar("mcp_magic_unchecked", default=None)
 
 
 @contextmanager
 def unchecked() -> Iterator[dict[str, None]]:
     """Collect, as keys of a dict, the patterns that are not checked while the context is open."""
-    noted: dict[str, None] = {}
-    token = _noted.set(noted)
+    patterns: dict[str, None] = {}
+    token = _unchecked.set(patterns)
     try:
-        yield noted
+        yield patterns
     finally:
-        _noted.reset(token)
+        _unchecked.reset(token)
 
 
 def is_checked(pattern: str) -> bool:
@@ -98,7 +98,7 @@ class _Pattern:
         return None if gave_up else False
 
 
-@lru_cache(KEPT)
+@lru_cache(MAX_COMPILED)
 def _compiled(pattern: str) -> _Pattern:
     try:
         engine: Any = importlib.import_module("jsonschema_rs")
@@ -147,11 +147,11 @@ class Budget:
         """Whether less than a tenth of a full budget is used."""
         return self.made < MAX_NODES // 10 and self.steps > MAX_STEPS * 9 // 10
 
-    def take(self, wanted: int = 1) -> int:
+    def take(self, count: int = 1) -> int:
         """Return how many of the wanted nodes may be made, and subtract them."""
-        taken = min(wanted, self.nodes)
-        self.nodes -= taken
-        return taken
+        granted = min(count, self.nodes)
+        self.nodes -= granted
+        return granted
 
 
 class StepsExceeded(Exception):
@@ -173,10 +173,10 @@ def limited_steps(value: Any) -> Iterator[None]:
 
 def spend_step(steps: int = 1) -> None:
     """Count steps of the running validation; `StepsExceeded` if none are left."""
-    left = _steps_left.get()
-    if left is not None:
-        left[0] -= steps
-        if left[0] < 0:
+    remaining = _steps_left.get()
+    if remaining is not None:
+        remaining[0] -= steps
+        if remaining[0] < 0:
             raise StepsExceeded
 
 

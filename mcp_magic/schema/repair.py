@@ -60,18 +60,18 @@ class Repaired:
 
 NULLABLE = ("nullable", "x-nullable")
 
-_kept: dict[int, Repaired] = {}
+_cache: dict[int, Repaired] = {}
 """Repaired schemas by the id of their source, which each holds, so that no other object gets that id."""
 
 
 def repair(schema: Any) -> Repaired:
     """Return the meaning of a schema. Never raises; the caller must not change the schema in place."""
-    kept = _kept.get(id(schema))
-    if kept is None or kept.source is not schema:
-        while len(_kept) >= MAX_KEPT:
-            _kept.pop(next(iter(_kept)), None)
-        kept = _kept[id(schema)] = _repaired(schema)
-    return kept
+    entry = _cache.get(id(schema))
+    if entry is None or entry.source is not schema:
+        while len(_cache) >= MAX_KEPT:
+            _cache.pop(next(iter(_cache)), None)
+        entry = _cache[id(schema)] = _repaired(schema)
+    return entry
 
 
 def repairs_text(schema: Any) -> str:
@@ -120,21 +120,21 @@ class _Walk:
         self.parts += 1
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH or self.parts > MAX_PARTS or _is_plain(schema):
             return schema
-        made: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, value in schema.items():
             repaired = self._value(key, value, where, depth)
             if repaired is not _LEFT_OUT:
-                made[key] = repaired
-        same = len(made) == len(schema) and all(made[key] is schema[key] for key in made)
-        whole: Any = schema if same else made
-        whole = self._with_bounds(whole, where)
-        whole = self._with_flagged(whole, schema, where)
-        whole = self.with_required(whole, where, quiet=is_branch)
-        return self._with_null(whole, where) if _is_nullable(schema) else whole
+                members[key] = repaired
+        same = len(members) == len(schema) and all(members[key] is schema[key] for key in members)
+        result: Any = schema if same else members
+        result = self._with_bounds(result, where)
+        result = self._with_flagged(result, schema, where)
+        result = self.with_required(result, where, quiet=is_branch)
+        return self._with_null(result, where) if _is_nullable(schema) else result
 
     def _value(self, key: str, value: Any, where: str, depth: int) -> Any:
         if key in NAMED:
-            return self._named(key, value, where, depth)
+            return self._by_name(key, value, where, depth)
         if key == "items" and isinstance(value, list):
             self.tuples = self.tuples or where or "the root"
             return self._list(value, where, depth)
@@ -163,22 +163,22 @@ class _Walk:
             self.note(where, f"its {key} is not valid and is left out")
         return _LEFT_OUT
 
-    def _named(self, key: str, value: Any, where: str, depth: int) -> Any:
+    def _by_name(self, key: str, value: Any, where: str, depth: int) -> Any:
         if not isinstance(value, Mapping):
             return self._drop(key, where)
         inside = key in ("properties", "patternProperties")
-        made = {}
-        for name, each in value.items():
+        members = {}
+        for name, inner in value.items():
             place = (f"{where}.{name}" if where else str(name)) if inside else where or str(name)
-            made[name] = self.schema(each, place, depth + 1) if isinstance(each, bool | Mapping) else True
-        return value if all(made[name] is value[name] for name in value) else made
+            members[name] = self.schema(inner, place, depth + 1) if isinstance(inner, bool | Mapping) else True
+        return value if all(members[name] is value[name] for name in value) else members
 
     def _list(self, value: list[Any], where: str, depth: int) -> Any:
-        parts = (each for each in value if isinstance(each, bool | Mapping))
-        made = [self.schema(each, where, depth + 1, is_branch=True) for each in parts]
-        if not made:
+        parts = (item for item in value if isinstance(item, bool | Mapping))
+        items = [self.schema(item, where, depth + 1, is_branch=True) for item in parts]
+        if not items:
             return _LEFT_OUT
-        return value if len(made) == len(value) and all(map(lambda a, b: a is b, made, value)) else made
+        return value if len(items) == len(value) and all(map(lambda a, b: a is b, items, value)) else items
 
     def _type(self, value: Any, where: str) -> Any:
         names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
@@ -197,13 +197,13 @@ class _Walk:
         flagged = [key for key in _BOUNDS if isinstance(schema.get(key), bool)]
         if self.has_flags or not flagged:
             return schema
-        made = dict(schema)
+        result = dict(schema)
         for key in flagged:
-            is_exclusive, bound = made.pop(key), _BOUNDS[key]
-            if is_exclusive and bound in made:
-                made[key] = made.pop(bound)
+            is_exclusive, limit = result.pop(key), _BOUNDS[key]
+            if is_exclusive and limit in result:
+                result[key] = result.pop(limit)
                 self.note(where, f"its {key} is a boolean, as in draft-04")
-        return made
+        return result
 
     def _with_flagged(self, schema: Schema, source: Schema, where: str) -> Schema:
         """Return a schema that requires the properties that say `"required": true` of themselves, as in draft-03."""
@@ -213,8 +213,8 @@ class _Walk:
         stated = schema.get("required", [])
         flagged = [
             str(name)
-            for name, each in properties.items()
-            if isinstance(each, Mapping) and each.get("required") is True and name not in stated
+            for name, inner in properties.items()
+            if isinstance(inner, Mapping) and inner.get("required") is True and name not in stated
         ]
         if not flagged:
             return schema
@@ -237,16 +237,16 @@ class _Walk:
         lacking = [
             name
             for name in names
-            if not any(name in each for each in defined) and not any(matches(p, name) is not False for p in patterns)
+            if not any(name in group for group in defined) and not any(matches(p, name) is not False for p in patterns)
         ]
         if not lacking or (not is_listing and (refers or defined)):
             return schema
         if is_listing and not (quiet or refers):
             self.note(where, f"{join_names(map(repr, lacking))} is required and not described: any value")
-        made = {**schema, "properties": {**(properties or {}), **dict.fromkeys(lacking, True)}}
+        result = {**schema, "properties": {**(properties or {}), **dict.fromkeys(lacking, True)}}
         if not is_listing and "additionalProperties" not in schema and "unevaluatedProperties" not in schema:
-            made["additionalProperties"] = True  # it listed none, and so took any
-        return made
+            result["additionalProperties"] = True  # it listed none, and so took any
+        return result
 
     def _with_null(self, schema: Schema, where: str) -> Schema:
         """Return a schema that takes null too (OpenAPI 3.0, "nullable")."""
@@ -255,16 +255,16 @@ class _Walk:
             notes = {key: schema[key] for key in ("title", "description", "default") if key in schema}
             rest = {key: value for key, value in schema.items() if key not in notes and key not in NULLABLE}
             return {**notes, "anyOf": [rest, {"type": "null"}]}
-        made = dict(schema)
-        if "type" in made:
-            stated = [made["type"]] if isinstance(made["type"], str) else made["type"]
-            made["type"] = [*stated, *(["null"] if "null" not in stated else [])]
-        if "enum" in made and None not in made["enum"]:
-            made["enum"] = [*made["enum"], None]
+        result = dict(schema)
+        if "type" in result:
+            stated = [result["type"]] if isinstance(result["type"], str) else result["type"]
+            result["type"] = [*stated, *(["null"] if "null" not in stated else [])]
+        if "enum" in result and None not in result["enum"]:
+            result["enum"] = [*result["enum"], None]
         for key in ("anyOf", "oneOf"):
-            if key in made and not any(isinstance(each, Mapping) and _takes_null(each) for each in made[key]):
-                made[key] = [*made[key], {"type": "null"}]
-        return made
+            if key in result and not any(isinstance(option, Mapping) and _takes_null(option) for option in result[key]):
+                result[key] = [*result[key], {"type": "null"}]
+        return result
 
 
 _PLAIN_KEYS = frozenset(("type", "title", "description", "default"))
@@ -299,8 +299,8 @@ def _in_place(schema: Any, depth: int = 0) -> Iterator[Schema]:
     if isinstance(schema, Mapping) and depth <= 4:
         yield schema
         for key in ("allOf", "anyOf", "oneOf"):
-            for each in schema[key] if isinstance(schema.get(key), list) else ():
-                yield from _in_place(each, depth + 1)
+            for part in schema[key] if isinstance(schema.get(key), list) else ():
+                yield from _in_place(part, depth + 1)
         for key in ("then", "else"):
             yield from _in_place(schema.get(key), depth + 1)
 

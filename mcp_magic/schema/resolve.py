@@ -44,15 +44,15 @@ def is_multiple(value: object, step: object) -> bool:
     return (exact[0] / exact[1]).denominator == 1
 
 
-def json_equal(left: Any, right: Any) -> bool:
+def json_equal(first: Any, second: Any) -> bool:
     """Return whether two JSON values are equal. Unlike in Python, 1 and true differ, at any depth."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(json_equal, left, right))
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(json_equal(left[key], right[key]) for key in left)
-    return bool(left == right)
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(json_equal, first, second))
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(json_equal(first[key], second[key]) for key in first)
+    return bool(first == second)
 
 
 def json_key(value: Any) -> Hashable:
@@ -68,10 +68,10 @@ def json_key(value: Any) -> Hashable:
 
 def distinct(values: Iterable[Any]) -> list[Any]:
     """Return JSON values in order, without duplicates."""
-    found: dict[Hashable, Any] = {}
+    unique: dict[Hashable, Any] = {}
     for value in values:
-        found.setdefault(json_key(value), value)
-    return list(found.values())
+        unique.setdefault(json_key(value), value)
+    return list(unique.values())
 
 
 def merge(near: Mapping[str, Any], far: Mapping[str, Any]) -> Schema:
@@ -85,7 +85,7 @@ def merge(near: Mapping[str, Any], far: Mapping[str, Any]) -> Schema:
     return merged
 
 
-def _named(near: Any, far: Any) -> Any:
+def _both_named(near: Any, far: Any) -> Any:
     if not (isinstance(near, Mapping) and isinstance(far, Mapping)):
         return near if isinstance(near, Mapping) else far
     both = {name: _both(near[name], far[name]) if name in far else near[name] for name in near}
@@ -112,11 +112,11 @@ def _lists(combine: Callable[[list[Any], list[Any]], Any]) -> Callable[[Any, Any
 
 
 def _types(near: Any, far: Any) -> Any:
-    left = near if isinstance(near, list) else [near]
-    right = far if isinstance(far, list) else [far]
-    left, right = ([name for name in distinct(names) if isinstance(name, str)] for names in (left, right))
-    common = [name for name in left if name in right or (name == "integer" and "number" in right)]
-    common += [name for name in right if name == "integer" and "number" in left and name not in common]
+    first = near if isinstance(near, list) else [near]
+    second = far if isinstance(far, list) else [far]
+    first, second = ([name for name in distinct(names) if isinstance(name, str)] for names in (first, second))
+    common = [name for name in first if name in second or (name == "integer" and "number" in second)]
+    common += [name for name in second if name == "integer" and "number" in first and name not in common]
     if not common:
         return near
     return common if len(common) > 1 else common[0]
@@ -131,7 +131,7 @@ def _alternatives(near: list[Any], far: list[Any]) -> list[Any]:
     return [{"allOf": list(pair)} for pair in itertools.islice(itertools.product(near, far), MAX_PRODUCT)]
 
 
-def _bound(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _limit(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def tighter(near: Any, far: Any) -> Any:
         return choose(near, far) if is_number(near) and is_number(far) else near
 
@@ -139,16 +139,16 @@ def _bound(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "properties": _named,
-    "patternProperties": _named,
+    "properties": _both_named,
+    "patternProperties": _both_named,
     "required": _lists(lambda near, far: distinct([*near, *far])),
     "type": _types,
     "enum": _lists(_enums),
     "items": _both,
     "additionalProperties": _both,
     **dict.fromkeys(("anyOf", "oneOf"), _lists(_alternatives)),
-    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _bound(max)),
-    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _bound(min)),
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _limit(max)),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _limit(min)),
 }
 
 
@@ -195,9 +195,9 @@ class Resolver:
 
     def plain(self, schema: Any) -> Plain:
         """Return the plain form of `schema`, which past the budget is "anything". Never raises, always ends."""
-        known = self._known.get(id(schema))
-        if known is not None:
-            return known[1]
+        entry = self._known.get(id(schema))
+        if entry is not None:
+            return entry[1]
         if type(schema) is dict and schema.get("type") in _PLAIN and _INDIRECT.isdisjoint(schema):
             self.budget.steps -= 1
             plain = Plain(schema, [], False)  # as nearly all are
@@ -243,11 +243,11 @@ class Resolver:
                 part, trail = self._expand(self.find(ref), trail, walk)
                 merged = merge(merged, part)
         parts = schema.get("allOf")
-        for each in parts if isinstance(parts, list) else ():
-            part, trail = self._expand(each, trail, walk)
+        for branch in parts if isinstance(parts, list) else ():
+            part, trail = self._expand(branch, trail, walk)
             merged = merge(merged, part)
-            named = [merged.get(key) for key in ("properties", "patternProperties", "required")]
-            walk.steps -= sum(len(names) for names in named if isinstance(names, Mapping | list)) // NAMES_A_STEP
+            lists = [merged.get(key) for key in ("properties", "patternProperties", "required")]
+            walk.steps -= sum(len(names) for names in lists if isinstance(names, Mapping | list)) // NAMES_A_STEP
             if walk.steps < 0:
                 break
         walk.depth -= 1
@@ -263,7 +263,7 @@ class Resolver:
             if not isinstance(options, list) or not options or walk.steps < 0 or depth >= MAX_DEPTH:
                 schema = base
                 continue
-            parts = [self._expand(option, trail, walk) for option in options if not _seen(option, trail)]
+            parts = [self._expand(option, trail, walk) for option in options if not _refers_back(option, trail)]
             is_shaped = isinstance(base.get("type"), str) or "properties" in base
             if is_shaped and not any(_SHAPES & part.keys() for part, _ in parts):  # such as `anyOf` of `required`
                 schema = base
@@ -305,7 +305,7 @@ class Resolver:
     @functools.cached_property
     def _anchors(self) -> dict[str, Any]:
         """Every `$id` and `#anchor` of the document (draft-07 writes anchors as `$id: "#name"`)."""
-        found: dict[str, Any] = {}
+        anchors: dict[str, Any] = {}
         pending = [self.root]
         for _ in range(MAX_NODES):
             if not pending:
@@ -314,10 +314,10 @@ class Resolver:
             if isinstance(node, Mapping):
                 for key, prefix in (("$id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#")):
                     if isinstance(node.get(key), str):
-                        found.setdefault(prefix + node[key], node)
+                        anchors.setdefault(prefix + node[key], node)
             if isinstance(node, Mapping | list):
                 pending.extend(node.values() if isinstance(node, Mapping) else node)
-        return found
+        return anchors
 
 
 def index_in(place: list[Any], key: str) -> int | None:
@@ -327,7 +327,7 @@ def index_in(place: list[Any], key: str) -> int | None:
     return int(key) if int(key) < len(place) else None
 
 
-def _seen(option: Any, trail: frozenset[str]) -> bool:
+def _refers_back(option: Any, trail: frozenset[str]) -> bool:
     """Return whether an alternative refers to the union that it belongs to."""
     references = (option.get(key) for key in REFERENCES) if isinstance(option, Mapping) else ()
     return any(isinstance(ref, str) and ref in trail for ref in references)

@@ -75,7 +75,7 @@ MAX_MISSING = 20  # missing arguments that a message names
 def identifier(name: str) -> str:
     """Return a valid Python identifier for a name: `get_sum` for `get-sum`, `class_` for `class`."""
     # Python normalizes identifiers to NFKC, so two names that differ only in that would be the same.
-    text = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
+    text = "".join(letter if f"_{letter}".isidentifier() else "_" for letter in unicodedata.normalize("NFKC", name))
     text = text if text.isidentifier() else f"_{text}"
     return f"{text}_" if keyword.iskeyword(text) else text
 
@@ -88,12 +88,12 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     Python identifier goes into `**arguments`.
     """
     root = input_root(schema)
-    named = [child for child in root.children if _is_parameter(child.name)]
-    named.sort(key=lambda child: (not child.needed, not child.required))
-    parameters = [_parameter(child) for child in named]
-    if root.is_open or root.unlisted or len(named) < len(root.children):
+    fields = [child for child in root.children if _is_parameter(child.name)]
+    fields.sort(key=lambda child: (not child.needed, not child.required))
+    parameters = [_parameter(child) for child in fields]
+    if root.is_open or root.unlisted or len(fields) < len(root.children):
         name = "arguments"
-        while any(child.name == name for child in named):
+        while any(child.name == name for child in fields):
             name += "_"
         parameters.append(inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD, annotation=Any))
     return inspect.Signature(parameters)
@@ -159,25 +159,25 @@ def bind_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of a Python call by name, without `unset` ones; ArgumentsError if they do not fit."""
     root = input_root(schema)
-    given = {**_positional(signature, root, args, kwargs), **kwargs}
-    given = {name: value for name, value in given.items() if value is not UNSET}
-    unknowns = [name for name in given if root.at(name) is None]
+    arguments = {**_positional(signature, root, args, kwargs), **kwargs}
+    arguments = {name: value for name, value in arguments.items() if value is not UNSET}
+    unknowns = [name for name in arguments if root.at(name) is None]
     if unknowns:
         raise ArgumentsError(unknown(unknowns, root))
-    missing = [child for child in root.children if child.needed and child.name not in given]
+    missing = [child for child in root.children if child.needed and child.name not in arguments]
     if missing:
         unwritable = [child.name for child in missing if not _is_parameter(child.name)]
         how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""
         names = join_names((f"{child.name} ({child.type_text})" for child in missing), MAX_MISSING)
         raise ArgumentsError(f"missing: {names}{how}")
-    return given
+    return arguments
 
 
 def _positional(
     signature: inspect.Signature, root: Field, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     kinds = signature.parameters.values()
-    names = [each.name for each in kinds if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    names = [parameter.name for parameter in kinds if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     if len(args) > len(names):
         takes = f"{len(names)} ({', '.join(names)})" if names else "none"
         optional = [child.name for child in root.children if child.name not in names]

@@ -35,7 +35,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     >>> read_docstring("Adds.\n\nArgs:\n    a: One.\n    b (int): The\n        other.\n\nReturns:\n    It.")
     ('Adds.\n\nReturns:\n    It.', {'a': 'One.', 'b': 'The other.'})
     """
-    kept: list[str] = []
+    lines: list[str] = []
     arguments: dict[str, str] = {}
     inside, last = False, ""
     for line in text.splitlines():
@@ -44,13 +44,13 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
         elif inside and line and not line[0].isspace():
             inside = False
         if not inside:
-            kept.append(line)
-        elif (found := _ARGUMENT.match(line)) and len(line) - len(line.lstrip()) <= 4:
-            last = found[1].lstrip("*")
-            arguments[last] = found[2].strip()
+            lines.append(line)
+        elif (match := _ARGUMENT.match(line)) and len(line) - len(line.lstrip()) <= 4:
+            last = match[1].lstrip("*")
+            arguments[last] = match[2].strip()
         elif last and line.strip():
             arguments[last] = f"{arguments[last]} {line.strip()}".strip()
-    return "\n".join(kept).strip(), arguments
+    return "\n".join(lines).strip(), arguments
 
 
 # DataFrames and Series as results of tools: they become rows, a list of objects, because JSON has no tables.
@@ -62,18 +62,18 @@ def giving_rows(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a tool return rows instead of a DataFrame or Series, with or without a return annotation."""
     announced = getattr(function, "__annotations__", {}).get("return", Any) not in (Any, object, "Any", "object")
 
-    def given(value: Any) -> Any:
+    def answer(value: Any) -> Any:
         rows = as_rows(value)
         if announced or rows is value:
             return rows
         structured = rows if isinstance(rows, dict) else {"result": rows}
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(rows))], structured_content=structured)
 
-    async def later(*arguments: Any, **named: Any) -> Any:
-        return given(await function(*arguments, **named))
+    async def later(*arguments: Any, **options: Any) -> Any:
+        return answer(await function(*arguments, **options))
 
-    def now(*arguments: Any, **named: Any) -> Any:
-        return given(function(*arguments, **named))
+    def now(*arguments: Any, **options: Any) -> Any:
+        return answer(function(*arguments, **options))
 
     return functools.wraps(function)(later if inspect.iscoroutinefunction(function) else now)
 
@@ -120,13 +120,13 @@ class Substitute:
         """Return a type with the replacement in it, or the type itself if nothing in it is replaced."""
         if self.replaces(kind):
             return self.type
-        origin, given = get_origin(kind), get_args(kind)
-        if origin is Annotated and not all(isinstance(each, str | FieldInfo) for each in given[1:]):
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin is Annotated and not all(isinstance(item, str | FieldInfo) for item in arguments[1:]):
             return kind
-        changed = tuple(map(self.in_type, given))
-        if all(new is old for new, old in zip(changed, given, strict=True)):
+        replaced = tuple(map(self.in_type, arguments))
+        if all(new is old for new, old in zip(replaced, arguments, strict=True)):
             return kind
-        return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
+        return Union[replaced] if origin in (Union, types.UnionType) else origin[replaced]  # noqa: UP007
 
     def in_code(self, annotation: ast.expr) -> str | None:
         """Return the code of an annotation with the replacement in it; None if nothing in it is replaced.
@@ -165,7 +165,7 @@ class _Replacing(ast.NodeTransformer):
         generic = ast.unparse(node.value).rpartition(".")[2]
         if generic == "Annotated" and isinstance(node.slice, ast.Tuple):
             kind, *more = node.slice.elts
-            if all(isinstance(each, ast.Constant) or re.match(r"(\w+\.)*Field\(", ast.unparse(each)) for each in more):
+            if all(isinstance(item, ast.Constant) or re.match(r"(\w+\.)*Field\(", ast.unparse(item)) for item in more):
                 node.slice.elts[0] = self.visit(kind)
         elif generic != "Literal":
             node.slice = self.visit(node.slice)
@@ -174,8 +174,8 @@ class _Replacing(ast.NodeTransformer):
 
 def _is_table(kind: Any) -> bool:
     return isinstance(kind, type) and any(
-        each.__name__ in ROWS.names and each.__module__.partition(".")[0] in ("pandas", "polars")
-        for each in kind.__mro__
+        base.__name__ in ROWS.names and base.__module__.partition(".")[0] in ("pandas", "polars")
+        for base in kind.__mro__
     )
 
 
@@ -188,25 +188,25 @@ BASE64 = Substitute(("bytes",), "Base64Bytes", Base64Bytes, lambda kind: kind is
 @contextmanager
 def as_json(function: Callable[..., Any]) -> Iterator[None]:
     """Change a function's annotations while the SDK reads them: `bytes` becomes base64, a DataFrame becomes rows."""
-    written = inspect.unwrap(function, stop=lambda each: hasattr(each, "__signature__"))
-    kept = getattr(written, "__annotations__", None)
-    if not kept:
+    original = inspect.unwrap(function, stop=lambda wrapper: hasattr(wrapper, "__signature__"))
+    annotations = getattr(original, "__annotations__", None)
+    if not annotations:
         yield
         return
-    written.__annotations__ = kept | _changed(written)
+    original.__annotations__ = annotations | _replacements(original)
     try:
         yield
     finally:
-        written.__annotations__ = kept
+        original.__annotations__ = annotations
 
 
-def _changed(function: Callable[..., Any]) -> dict[str, Any]:
+def _replacements(function: Callable[..., Any]) -> dict[str, Any]:
     try:
-        found = inspect.get_annotations(function, eval_str=True)
+        annotations = inspect.get_annotations(function, eval_str=True)
     except Exception:  # the SDK reports what is wrong with the annotations
         return {}
-    changed = {name: (ROWS if name == "return" else BASE64).in_type(kind) for name, kind in found.items()}
-    return {name: kind for name, kind in changed.items() if kind is not found[name]}
+    kinds = {name: (ROWS if name == "return" else BASE64).in_type(kind) for name, kind in annotations.items()}
+    return {name: kind for name, kind in kinds.items() if kind is not annotations[name]}
 
 
 # The in-process server.
@@ -262,15 +262,15 @@ class CellServer(MCPServer[Any]):
         """Add a function as a tool; its docstring describes the tool and the arguments."""
         from mcp_types import ToolAnnotations
 
-        given = dict(options)
-        hints = {f"{hint}_hint": given.pop(hint) for hint in HINTS if hint in given}
+        keywords = dict(options)
+        hints = {f"{hint}_hint": keywords.pop(hint) for hint in HINTS if hint in keywords}
         if hints:
-            given["annotations"] = ToolAnnotations(**hints)
+            keywords["annotations"] = ToolAnnotations(**hints)
         described, arguments = read_docstring(inspect.getdoc(function) or "")
-        given.setdefault("description", described)
+        keywords.setdefault("description", described)
         with as_json(function):
-            self.add_tool(function, **given)
-        tool = self._tool_manager.get_tool(given.get("name") or function.__name__)
+            self.add_tool(function, **keywords)
+        tool = self._tool_manager.get_tool(keywords.get("name") or function.__name__)
         if tool is not None and _may_give_tables(function):
             tool.fn = giving_rows(function)
         properties = tool.parameters.get("properties", {}) if tool is not None else {}
@@ -311,12 +311,12 @@ def _offer(function: Callable[..., Any], add: Callable[..., Any], *arguments: An
         reason = one_line(str(error), 300) or type(error).__name__
     else:
         return
-    called = getattr(function, "__name__", repr(function))
-    advice = "" if called.startswith("_") else "; `_` in front of its name makes it a helper."
+    name = getattr(function, "__name__", repr(function))
+    advice = "" if name.startswith("_") else "; `_` in front of its name makes it a helper."
     signature = "()"
     with suppress(TypeError, ValueError):
         signature = str(inspect.signature(function))
-    raise CommandError(f"%%mcp_server: {called}{signature} cannot be offered: {reason}{advice}")
+    raise CommandError(f"%%mcp_server: {name}{signature} cannot be offered: {reason}{advice}")
 
 
 def _may_give_tables(function: Callable[..., Any]) -> bool:

@@ -89,8 +89,8 @@ def _heading(connection: Connection) -> str:
 def _tool(connection: Connection, tool: Tool) -> str:
     parts = [f"### {_code(tool.name)}" + (f" {_inline(tool.title)}" if tool.title else "")]
     badges = tool_badges(tool)
-    whose = "" if NO_HINTS in badges else " (the server's own words)"
-    parts.append(f"*{', '.join(badge.text for badge in badges)}*{whose}" if badges else "")
+    note = "" if NO_HINTS in badges else " (the server's own words)"
+    parts.append(f"*{', '.join(badge.text for badge in badges)}*{note}" if badges else "")
     parts.append(quoted(tool.description or ""))
     parts.append(_fields("Arguments", schema.input_root(tool.input_schema)))
     if tool.output_schema:
@@ -117,10 +117,10 @@ def _prompt(server: str, prompt: Prompt) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _resources(found: Iterable[Any], uri: str) -> str:
+def _resources(items: Iterable[Any], uri: str) -> str:
     rows = [
         (_code(getattr(item, uri)), _code(item.mime_type or ""), _inline(item.description or item.title or item.name))
-        for item in found
+        for item in items
     ]
     return _table(("URI", "type", "description"), rows)
 
@@ -164,17 +164,17 @@ def _fence(code: str, language: str = "") -> str:
 
 def _code(text: Any) -> str:
     """Return a text as a code span that also works in a table; "" for an empty text."""
-    shown = _cell(one_line(str(text), 300))
-    if not shown:
+    cell = _cell(one_line(str(text), 300))
+    if not cell:
         return ""
-    ticks = "`" * (max((len(run) for run in re.findall(r"`+", shown)), default=0) + 1)
-    space = " " if "`" in shown else ""
-    return f"{ticks}{space}{shown}{space}{ticks}"
+    ticks = "`" * (max((len(run) for run in re.findall(r"`+", cell)), default=0) + 1)
+    space = " " if "`" in cell else ""
+    return f"{ticks}{space}{cell}{space}{ticks}"
 
 
 def _inline(text: str) -> str:
-    shown = _cell(one_line(text, 1000))
-    return shown if _PAIRED.fullmatch(shown) else shown.replace("`", "&#96;")
+    cell = _cell(one_line(text, 1000))
+    return cell if _PAIRED.fullmatch(cell) else cell.replace("`", "&#96;")
 
 
 def _cell(line: str) -> str:
@@ -188,19 +188,19 @@ def quoted(text: str) -> str:
     >>> quoted("# See\n<b>![x](http://y)</b> and `a[0] < 1`")
     '> \\# See\n> &lt;b>[x]\\(http://y)&lt;/b> and `a[0] < 1`'
     """
-    shown = inspect.cleandoc(text[:MAX_QUOTE].strip())
+    markdown = inspect.cleandoc(text[:MAX_QUOTE].strip())
     if len(text) > MAX_QUOTE:
-        shown += f"\n\n… {MAX_QUOTE:,} of {len(text):,} characters"
-    lines = _without_headings(_plain(shown).split("\n"))
+        markdown += f"\n\n… {MAX_QUOTE:,} of {len(text):,} characters"
+    lines = _without_headings(_plain(markdown).split("\n"))
     return "\n".join(f"> {line}".rstrip() for line in lines) if any(lines) else ""
 
 
 def _plain(text: str) -> str:
     """Return Markdown that is harmless in dialects too (formulas, attributes)."""
-    text = _MATHEMATICS.sub(lambda found: f"&#{ord(found[0])};", harmless(text, links=False))
+    text = _MATHEMATICS.sub(lambda match: f"&#{ord(match[0])};", harmless(text, links=False))
 
-    def without_attributes(found: re.Match[str]) -> str:
-        before, equals, rest = found[0].rpartition("=")
+    def without_attributes(match: re.Match[str]) -> str:
+        before, equals, rest = match[0].rpartition("=")
         return before.replace("{", "&#123;") + equals + rest
 
     return _BRACED.sub(without_attributes, text)
@@ -254,7 +254,7 @@ class Change:
 async def interface_of(connection: Connection) -> dict[str, Any]:
     """Return the snapshot of a connected server."""
     info = connection.server_info
-    found: dict[str, Any] = {
+    interface: dict[str, Any] = {
         "mcp_magic": FORMAT,
         "server": {"name": info.name, "version": info.version} if info else {},
         "instructions": connection.instructions or "",
@@ -262,8 +262,8 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
     for kind, items in (await _offers(connection)).items():
         key = KINDS[kind].key
         plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
-        found[kind] = {item.pop(key): item for item in sorted(plain, key=lambda item: str(item[key]))}
-    return found
+        interface[kind] = {item.pop(key): item for item in sorted(plain, key=lambda item: str(item[key]))}
+    return interface
 
 
 def written(interface: Mapping[str, Any]) -> str:
@@ -275,15 +275,15 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
     """Read a snapshot of a server; raise a ConfigError if the file is none that this version reads."""
     advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
     try:
-        found: Any = json.loads(read_bytes(path, LARGEST_DATA))
+        data: Any = json.loads(read_bytes(path, LARGEST_DATA))
     except OSError as error:
         problem = f"{path}: {error.strerror}; {advice}"
     except (ValueError, RecursionError) as error:
         problem = f"{path} is not JSON ({error}); {advice}"
     else:
-        version = found.get("mcp_magic") if isinstance(found, dict) else None
-        if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in KINDS):
-            return dict(found)
+        version = data.get("mcp_magic") if isinstance(data, dict) else None
+        if version == FORMAT and all(isinstance(data.get(kind), dict) for kind in KINDS):
+            return dict(data)
         newer = isinstance(version, int) and version > FORMAT
         problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is not a snapshot of a server; {advice}"
     raise ConfigError(problem)
@@ -299,7 +299,7 @@ def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
             if name not in before:
                 changes.append(Change(singular, name, "", "is new"))
             elif not json_equal(before[name], definition):
-                changes += [Change(singular, name, *found) for found in _COMPARE[kind](before[name], definition)]
+                changes += [Change(singular, name, *change) for change in _COMPARE[kind](before[name], definition)]
                 words = [word for word in ("title", "description") if before[name].get(word) != definition.get(word)]
                 changes += [Change(singular, name, word, "changed") for word in words]
     return sorted(changes, key=lambda change: not change.breaking)
@@ -329,30 +329,30 @@ def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_D
     earlier, hints = old.get("annotations") or {}, new.get("annotations") or {}
     for hint in _HINTS:
         if earlier.get(hint) != hints.get(hint):
-            yield hint, f"is {_shown(hints.get(hint))} instead of {_shown(earlier.get(hint))}", False
+            yield hint, f"is {_hint_text(hints.get(hint))} instead of {_hint_text(earlier.get(hint))}", False
 
 
-def _shown(value: Any) -> str:
+def _hint_text(value: Any) -> str:
     return "not said" if value is None else str(value).lower()
 
 
 def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
     before = {argument["name"]: argument for argument in old.get("arguments") or []}
     now = {argument["name"]: argument for argument in new.get("arguments") or []}
-    for gone in [argument for argument in before if argument not in now]:
-        yield gone, "is gone", True
+    for name in [argument for argument in before if argument not in now]:
+        yield name, "is gone", True
     for argument, definition in now.items():
-        needed = bool(definition.get("required"))
+        is_required = bool(definition.get("required"))
         if argument not in before:
-            yield argument, f"is new and {'required' if needed else 'optional'}", needed
-        elif needed != bool(before[argument].get("required")):
-            yield argument, f"is {'required' if needed else 'optional'} now", needed
+            yield argument, f"is new and {'required' if is_required else 'optional'}", is_required
+        elif is_required != bool(before[argument].get("required")):
+            yield argument, f"is {'required' if is_required else 'optional'} now", is_required
 
 
 def _resource_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
     before, now = old.get("mimeType"), new.get("mimeType")
     if before != now:
-        yield "type", f"is {_shown(now)} instead of {_shown(before)}", before is not None
+        yield "type", f"is {_hint_text(now)} instead of {_hint_text(before)}", before is not None
 
 
 _COMPARE = {

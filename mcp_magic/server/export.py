@@ -43,9 +43,9 @@ class Needs:
         self._cells = cells
         self._known: set[str] = set()
 
-    def follow(self, source: str, given: Iterable[str] = ()) -> None:
+    def follow(self, source: str, names: Iterable[str] = ()) -> None:
         """Collect what `source` needs besides the given names."""
-        self._known |= set(given)
+        self._known |= set(names)
         for name, user in _free(source):
             if name not in self._known and not hasattr(builtins, name):
                 self._known.add(name)
@@ -119,10 +119,10 @@ def _importable(value: Any) -> str | None:
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or "." in name:
         return None
     try:
-        found = getattr(sys.modules.get(module) or importlib.import_module(module), name, None)
+        candidate = getattr(sys.modules.get(module) or importlib.import_module(module), name, None)
     except ImportError:
         return None
-    return f"from {module} import {name}" if found is value else None
+    return f"from {module} import {name}" if candidate is value else None
 
 
 def _literal(name: str, value: Any, user: str) -> str:
@@ -181,10 +181,10 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
     """
     tree = _parsed(server.source)
     needs = Needs(namespace, cells)
-    needs.follow(server.source, given=_MARKS)
+    needs.follow(server.source, names=_MARKS)
     tables = any(library in code for code in (server.source, *needs.imports) for library in ("pandas", "polars"))
-    taken = _names("\n".join([*needs.imports, *needs.definitions, server.source]))
-    variable, main = free_name("server", taken, MAX_NAME), free_name("main", taken, MAX_NAME)
+    used = _names("\n".join([*needs.imports, *needs.definitions, server.source]))
+    variable, main = free_name("server", used, MAX_NAME), free_name("main", used, MAX_NAME)
     edits = _Edits(server.source, variable, tables=tables)
     future = []
     for node in tree.body:
@@ -245,7 +245,7 @@ class _Edits:
         for mark in marks:
             self._replace(mark, self._decorator(mark, node) + (rows if _mark(mark) == "tool" else ""))
         if tool and not marks:
-            first = min([node, *node.decorator_list], key=lambda each: each.lineno)
+            first = min([node, *node.decorator_list], key=lambda item: item.lineno)
             column = first.col_offset - (first is not node)  # before the @
             self._done.append((first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}{rows}\n"))
         if is_tool:
@@ -274,8 +274,8 @@ class _Edits:
         words = [ast.unparse(word) for word in keywords if word not in hints]
         if hints:
             self.imports.add("from mcp_types import ToolAnnotations")
-            given = ", ".join(f"{word.arg}_hint={ast.unparse(word.value)}" for word in hints)
-            words.append(f"annotations=ToolAnnotations({given})")
+            values = ", ".join(f"{word.arg}_hint={ast.unparse(word.value)}" for word in hints)
+            words.append(f"annotations=ToolAnnotations({values})")
         text = ast.get_docstring(node) or ""
         described, arguments = read_docstring(text)
         if name == "tool" and arguments and not any(word.arg == "description" for word in keywords):
@@ -317,5 +317,5 @@ class _Edits:
 
 
 def _mark(decorator: ast.expr) -> str:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return called.id if isinstance(called, ast.Name) and called.id in _MARKS else ""
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return function.id if isinstance(function, ast.Name) and function.id in _MARKS else ""

@@ -46,11 +46,11 @@ class Serving:
 
     async def start(self, server: MCPServer[Any], listening: socket.socket) -> None:
         """Serve on a socket until `stop`."""
-        wanted = f"Bearer {self.token}".encode()
+        header = f"Bearer {self.token}".encode()
 
         def refusal(scope: Any) -> Any:
-            given = dict(scope.get("headers") or ()).get(b"authorization", b"")
-            return None if hmac.compare_digest(given, wanted) else _unauthorized
+            authorization = dict(scope.get("headers") or ()).get(b"authorization", b"")
+            return None if hmac.compare_digest(authorization, header) else _unauthorized
 
         app = server.streamable_http_app(host=HOST)
         self._server = LoopbackServer(app, refusal, f"mcp_magic serves {self.name}")

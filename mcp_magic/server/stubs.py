@@ -32,44 +32,44 @@ _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 class Types:
     """Writes type hints and the classes that they need, under names that are not taken; `short` ones on one line."""
 
-    def __init__(self, taken: Container[str] = (), *, short: bool = False) -> None:
+    def __init__(self, names: Container[str] = (), *, short: bool = False) -> None:
         self.classes: list[str] = []  # the code of each class, in the order in which a module can define them
-        self._taken = taken
+        self._taken = names
         self._short = short
         self._names: set[str] = set()
         self._made: dict[tuple[str, str], str] = {}
 
-    def hint(self, field: Field, called: str, depth: int = 0) -> str:
+    def hint(self, field: Field, name: str, depth: int = 0) -> str:
         """Return the type hint of a field, which is so many objects deep; its class gets the name `called`."""
-        text = self._plain(field, called, depth)
+        text = self._plain(field, name, depth)
         return f"{text} | None" if field.nullable and text not in ("None", "Any") else text
 
-    def _plain(self, field: Field, called: str, depth: int) -> str:
+    def _plain(self, field: Field, name: str, depth: int) -> str:
         kind = field.kind
         if kind in _PLAIN:
             return _PLAIN[kind]
         if kind in ("enum", "const"):
             return _literal([value for value, _ in field.choices])
         if kind == "union":
-            hints = [self.hint(each, f"{called}{number}", depth) for number, each in enumerate(field.variants, 1)]
+            hints = [self.hint(variant, f"{name}{number}", depth) for number, variant in enumerate(field.variants, 1)]
             return " | ".join(dict.fromkeys(hints)) if "Any" not in hints else "Any"
         if kind == "array":
-            inner = self.hint(field.item, f"{called}Item", depth) if field.item is not None else "Any"
+            inner = self.hint(field.item, f"{name}Item", depth) if field.item is not None else "Any"
             return f"list[{inner}]"
         if kind == "object":
-            return self._object(field, called, depth)
+            return self._object(field, name, depth)
         return "Any"
 
-    def _object(self, field: Field, called: str, depth: int) -> str:
+    def _object(self, field: Field, base: str, depth: int) -> str:
         if not field.children:
             rest = field.additional
-            inner = "Any" if isinstance(rest, bool) else self.hint(rest, f"{called}Value", depth + 1)
+            inner = "Any" if isinstance(rest, bool) else self.hint(rest, f"{base}Value", depth + 1)
             return f"dict[str, {inner}]"
         if depth >= MAX_DEPTH:
             return "dict[str, Any]"
-        key = (called, repr(field.raw))
+        key = (base, repr(field.raw))
         if key not in self._made:
-            self._made[key] = name = self._unique(called)
+            self._made[key] = name = self._unique(base)
             children = [
                 (child.name, self.hint(child, f"{name}{_camel(child.name)}", depth + 1), child)
                 for child in field.children
@@ -78,11 +78,11 @@ class Types:
             self.classes.append(_class(name, children, description, self._names | USED))
         return self._made[key]
 
-    def _unique(self, called: str) -> str:
-        called = name = identifier(called)
+    def _unique(self, base: str) -> str:
+        base = name = identifier(base)
         number = 2
         while name in self._names or name in self._taken or name in USED:
-            name, number = f"{called}{number}", number + 1
+            name, number = f"{base}{number}", number + 1
         self._names.add(name)
         return name
 
@@ -114,9 +114,9 @@ def _class(name: str, children: list[tuple[str, str, Field]], description: str |
 
 def docstring(text: str) -> str:
     """Return the code of a docstring: nothing in the text can end it, and nothing in it is hidden."""
-    shown = clean(text).replace("\\", "\\\\").replace('"""', "'''")
-    shown = shown + " " if shown.endswith('"') else shown
-    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'
+    code = clean(text).replace("\\", "\\\\").replace('"""', "'''")
+    code = code + " " if code.endswith('"') else code
+    return f'"""{code}\n"""' if "\n" in code else f'"""{code}"""'
 
 
 def _camel(name: str) -> str:
@@ -157,27 +157,27 @@ _RESERVED = USED | {"_NAMES", "_UNSET", "_call", "annotations", "host", "object"
 
 def stubs(server: str, tools: Iterable[Tool]) -> str:
     """Return the code of a module with one async function per tool, which calls the session of this name."""
-    named: dict[str, Tool] = {}
+    tools_by_name: dict[str, Tool] = {}
     for tool in tools:
-        named[_free(tool.name, named)] = tool
-    types = Types(named)
+        tools_by_name[_free(tool.name, tools_by_name)] = tool
+    types = Types(tools_by_name)
     mangled: dict[tuple[str, str], str] = {}
-    functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
+    functions = [_function(name, tool, types, mangled) for name, tool in tools_by_name.items()]
     code = "\n\n\n".join([*types.classes, *functions])
     words = re.findall(r"\b(Literal|NotRequired|TypedDict)[\[()]", code)
     head = _HEAD.format(
         server=server,
         typing=", ".join(["Any", *sorted(set(words))]),
-        names=", ".join(f'"{name}"' for name in named),
+        names=", ".join(f'"{name}"' for name in tools_by_name),
         mangled=repr(mangled),
     )
     return f"{head}\n\n{code}\n" if code else head
 
 
-def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED) -> str:
+def _free(name: str, names: Container[str], reserved: Container[str] = _RESERVED) -> str:
     """Return an unused identifier for a name; never `__dunder__`, which has a meaning in a module (`__getattr__`)."""
     free = identifier(name)
-    while free in taken or free in reserved or re.fullmatch("__.*[^_]__", free):
+    while free in names or free in reserved or re.fullmatch("__.*[^_]__", free):
         free += "_"
     return free
 
@@ -195,9 +195,9 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     for parameter, child in fields.items():
         hint = types.hint(child, f"{base}{_camel(child.name)}")
         parameters.append(f"{parameter}: {hint}" + ("" if child.needed else " = _UNSET"))
-    needed = sum(child.needed for child in fields.values())
-    if len(fields) > needed:
-        parameters.insert(needed, "*")
+    count = sum(child.needed for child in fields.values())
+    if len(fields) > count:
+        parameters.insert(count, "*")
     returned = _returned(tool.output_schema, base, types)
     unlisted = f"\n\nIt takes {root.unlisted:,} more arguments, which are not listed here." if root.unlisted else ""
     text = make_docstring(tool.name, tool.title, (tool.description or "") + unlisted, _described(fields))
@@ -292,16 +292,16 @@ def _short(name: str, tool: Tool, types: Types) -> ShortFunction:
     for parameter, child in parameters.items():
         hint = types.hint(child, f"{base}{_camel(child.name)}")
         parts.append(f"{parameter}: {hint}" + ("" if child.needed else f" = {_default(child)}"))
-    needed = sum(child.needed for child in parameters.values())
-    if len(parameters) > needed:
-        parts.insert(needed, "*")
+    count = sum(child.needed for child in parameters.values())
+    if len(parameters) > count:
+        parts.insert(count, "*")
     returned = _returned(tool.output_schema, base, types)
-    told = [one_line(tool.description or tool.title or "", SHORT_TEXT)]
-    told += [f"{parameter}: {text}" for parameter, child in parameters.items() if (text := _short_description(child))]
-    text = clean("; ".join(filter(None, told)))
+    texts = [one_line(tool.description or tool.title or "", SHORT_TEXT)]
+    texts += [f"{parameter}: {text}" for parameter, child in parameters.items() if (text := _short_description(child))]
+    text = clean("; ".join(filter(None, texts)))
     code = f"async def {name}({', '.join(parts)}) -> {returned}: {text!r}"
     own = {parameter: child.name for parameter, child in parameters.items()}
-    return ShortFunction(name, tool, code, tuple(types.classes[before:]), own, needed)
+    return ShortFunction(name, tool, code, tuple(types.classes[before:]), own, count)
 
 
 def _default(field: Field) -> str:

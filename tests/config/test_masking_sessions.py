@@ -50,7 +50,7 @@ COMMAND = {
 @pytest.mark.parametrize("table", [URL, COMMAND], ids=["url", "command"])
 def test_a_declaration_with_variables_is_shown_with_names(declared, table):
     entry = declared(table)
-    shown = f"{entry.spec!r} {entry.spec.where} {entry.written} {entry!r}"
+    shown = f"{entry.spec!r} {entry.spec.where} {entry.launch} {entry!r}"
     assert not [value for value in (PLAIN, TENANT, NAME) if value in shown], shown
     assert "${MY_SECRET}" in entry.spec.where
     assert "${TENANT}" in entry.spec.where

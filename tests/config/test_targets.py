@@ -180,7 +180,7 @@ NO_TARGETS: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("target", "message"), NO_TARGETS)
 def test_an_invalid_target_says_what_is_valid(target, message):
-    assert said(TargetError, resolve, target, lookup={"frame": [1]}.get, known=["weather", "frame"]) == message
+    assert said(TargetError, resolve, target, lookup={"frame": [1]}.get, variables=["weather", "frame"]) == message
 
 
 def test_a_command_without_dashes_is_shown_without_secrets():

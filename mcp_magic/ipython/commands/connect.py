@@ -203,7 +203,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         lookup=invocation.variables.get,
         find_entry=find_server,
         directory=invocation.directory,
-        known=[name for name, value in invocation.variables.items() if is_server(value)],
+        variables=[name for name, value in invocation.variables.items() if is_server(value)],
     )
 
 
