@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
 __all__ = ["run"]
 

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Request as Request
     from mcp_magic.consent.rules import Rule as Rule
     from mcp_magic.errors import *  # noqa: F403
-    from mcp_magic.inflight import Answerers as Answerers
-    from mcp_magic.inflight import Limits as Limits
+    from mcp_magic.flight.request import Answerers as Answerers
+    from mcp_magic.flight.request import Limits as Limits
     from mcp_magic.jobs import Job as Job
     from mcp_magic.jobs import Jobs as Jobs
     from mcp_magic.langchain.serve import serve_langchain as serve_langchain
@@ -88,7 +88,7 @@ _MODULES = {
     "mcp_magic.config.specs": ("HttpSpec", "InProcessSpec", "Spec", "SseSpec", "StdioSpec", "WebSocketSpec"),
     "mcp_magic.consent.consent": ("Approver", "Decision", "Request"),
     "mcp_magic.consent.rules": ("Rule",),
-    "mcp_magic.inflight": ("Answerers", "Limits"),
+    "mcp_magic.flight.request": ("Answerers", "Limits"),
     "mcp_magic.jobs": ("Job", "Jobs"),
     "mcp_magic.langchain.serve": ("serve_langchain",),
     "mcp_magic.map.cluster": ("map_partition",),

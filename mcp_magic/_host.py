@@ -38,9 +38,9 @@ from mcp_magic.errors import (
     UnknownServerError,
     UnknownToolError,
 )
-from mcp_magic.inflight import Reports, together
+from mcp_magic.flight.progress import Reports
 from mcp_magic.jobs import Jobs, KeptTask
-from mcp_magic.loops import iterate_on, on_own_loop_unless_closed
+from mcp_magic.loops import iterate_on, on_own_loop_unless_closed, together
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection

@@ -34,8 +34,8 @@ from mcp_magic.errors import (
     ProtocolError,
     SessionClosedError,
 )
-from mcp_magic.inflight import ProgressMeter, together
-from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed, soon_on
+from mcp_magic.flight.progress import ProgressMeter
+from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed, soon_on, together
 from mcp_magic.protocol import without_context
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.tasks import UNKNOWN

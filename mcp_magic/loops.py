@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from mcp_magic.errors import SessionError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
     from types import FrameType
 
 T = TypeVar("T")
@@ -153,6 +153,18 @@ async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
         return handed.result()
     finally:
         handed.close()
+
+
+async def together(works: Iterable[Awaitable[T]]) -> list[T]:
+    """Run works concurrently and return what they return; if one fails or is cancelled, cancel and await the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 class News:

@@ -68,11 +68,14 @@ from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError, ModelError
-from mcp_magic.inflight import InFlightRequest, Limits, Look, Report, check_seconds, shown_as, together
+from mcp_magic.flight.deadline import check_seconds
+from mcp_magic.flight.progress import Report, shown_as
+from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.langchain.calls import MCPToolException, Reading, call_for_model
 from mcp_magic.langchain.content import LEVELS, SHOWN, approval_of, artifact_of, bounded, result_of, storable
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.lint import CHARACTERS_A_TOKEN
+from mcp_magic.loops import together
 from mcp_magic.schema import json_arguments
 from mcp_magic.schema.resolve import json_equal
 

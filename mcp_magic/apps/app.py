@@ -38,7 +38,7 @@ from mcp_magic.display.json import brief
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import in_line, visible
 from mcp_magic.errors import DeniedError, MCPMagicError, UnknownToolError
-from mcp_magic.inflight import Unanswered, in_time
+from mcp_magic.flight.deadline import Unanswered, in_time
 from mcp_magic.results.handles import Handles
 
 if TYPE_CHECKING:

@@ -17,13 +17,15 @@ from mcp_magic.display.document import Markup, Part, joined, page, tag
 from mcp_magic.display.text import MAX_URL, host_of, one_line, why_not_open
 from mcp_magic.display.visible import is_long, outline
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
+from mcp_magic.flight.deadline import Unanswered, in_time
+from mcp_magic.flight.questions import NotAskedError, answered
 
 if TYPE_CHECKING:
     from mcp_types import ElicitResult, ErrorData
 
     from mcp_magic.ask.question import Reply
-    from mcp_magic.inflight import InFlightRequest, QuestionQueue
+    from mcp_magic.flight.questions import QuestionQueue
+    from mcp_magic.flight.request import InFlightRequest
 
 
 # Answering an elicitation in the middle of a call (specification, "Elicitation").

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -35,7 +36,8 @@ from mcp_magic.display.json import brief
 from mcp_magic.display.text import cut, is_base64, one_line
 from mcp_magic.display.visible import is_long, outline
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ModelError
-from mcp_magic.inflight import NotAskedError, RateLimiter, Unanswered, answered, in_time
+from mcp_magic.flight.deadline import Unanswered, in_time
+from mcp_magic.flight.questions import NotAskedError, answered
 from mcp_magic.results.content import part_of
 from mcp_magic.schema.convert import read_json
 
@@ -55,13 +57,39 @@ if TYPE_CHECKING:
     from mcp_magic.ask.question import Reply
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
-    from mcp_magic.inflight import InFlightRequest, QuestionQueue
+    from mcp_magic.flight.questions import QuestionQueue
+    from mcp_magic.flight.request import InFlightRequest
 
 
 # The values of a sampling request (specification, "Sampling"). Messages, tools and preferences are the SDK's own types.
 
 SAMPLE_SECONDS = 600.0
 """Deadline in seconds of each step: the user's review of the request, the model's reply, the review of the reply."""
+
+
+SECONDS = 60.0
+
+
+class RateLimiter:
+    """A rate limit per minute.
+
+    >>> limiter = RateLimiter()
+    >>> [limiter.allows(2) for _ in range(3)]
+    [True, True, False]
+    """
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque()
+
+    def allows(self, most: int) -> bool:
+        """Whether one more event is within `most` per minute; if so, count it."""
+        now = time.monotonic()
+        while self._times and now - self._times[0] > SECONDS:
+            self._times.popleft()
+        if len(self._times) >= most:
+            return False
+        self._times.append(now)
+        return True
 
 
 @dataclass(frozen=True)

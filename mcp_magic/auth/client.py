@@ -70,7 +70,7 @@ from mcp_magic.auth.store import FileStore, KeptTokens, Record, locked, read_mod
 from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec, tls_context
 from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.inflight import current_attempt
+from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.trace.trace import being_sent
 

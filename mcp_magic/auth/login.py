@@ -20,7 +20,8 @@ from mcp_magic.auth.store import Store, make_store
 from mcp_magic.display.document import Markup, Part, joined, page, tag
 from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.inflight import current_attempt, current_call, person_asked
+from mcp_magic.flight.attempt import current_attempt
+from mcp_magic.flight.request import current_call, person_asked
 
 # The messages of a log-in. They show the host of the authorization server, because the MCP server chose it, and
 # nothing opens by itself. The message that stays in the notebook afterwards has no URL.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import NOBODY, Answerers, Limits
+from mcp_magic.flight.request import NOBODY, Answerers, Limits
 
 if TYPE_CHECKING:
     import asyncio

@@ -19,8 +19,7 @@ from mcp_magic.calls.call import tell
 from mcp_magic.consent.consent import PERSON, Consent, Decision
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, InvalidResponseError, SessionClosedError
-from mcp_magic.inflight import together
-from mcp_magic.loops import run_on, running_loop
+from mcp_magic.loops import run_on, running_loop, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence

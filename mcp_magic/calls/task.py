@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import current_attempt
+from mcp_magic.flight.attempt import current_attempt
 
 if TYPE_CHECKING:
     from mcp.client.extension import ClientExtension

@@ -15,7 +15,7 @@ from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
 from mcp_magic.config.masking import Masker, named_secrets, to_json
 from mcp_magic.errors import CassetteError
-from mcp_magic.inflight import Attempt, current_attempt
+from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.protocol import is_mistakable
 from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import Place

@@ -13,7 +13,7 @@ from mcp_magic.cassette.cassette import SessionRecorder, http_error, masked, rec
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
-from mcp_magic.inflight import current_attempt
+from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.protocol import note_said
 from mcp_magic.session.failures import Unreadable, connect_error
 from mcp_magic.session.reader import read_members

@@ -21,7 +21,8 @@ from mcp_magic.consent.rules import Rule, exactly, lasting_rule
 from mcp_magic.display.arguments import changes, hidden_arguments
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError
-from mcp_magic.inflight import Unanswered, in_time, together
+from mcp_magic.flight.deadline import Unanswered, in_time
+from mcp_magic.loops import together
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:

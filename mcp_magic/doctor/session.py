@@ -14,8 +14,10 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, duration, join_names
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError
-from mcp_magic.inflight import AnyResult, Attempt, current_attempt, together
+from mcp_magic.flight.attempt import Attempt, current_attempt
+from mcp_magic.flight.client import AnyResult
 from mcp_magic.lint import ERROR, WARNING
+from mcp_magic.loops import together
 from mcp_magic.protocol import leaf
 from mcp_magic.results.reasons import reason
 from mcp_magic.session.catalog import KINDS, MAX_PAGES

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.inflight import Attempt, Limits
+    from mcp_magic.flight.attempt import Attempt
+    from mcp_magic.flight.request import Limits
 
 
 class Failure(Enum):

@@ -41,7 +41,7 @@ from mcp_magic.display.arguments import page_text, pages, written
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import visible
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
-from mcp_magic.inflight import shown_paused
+from mcp_magic.flight.progress import shown_paused
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text

@@ -141,7 +141,7 @@ def _line_of(node: ast.AST) -> ast.expr | None:
 BUSY_SECONDS = 0.25  # seconds after which a loop that has not come round counts as busy
 
 _ROOMS = (
-    "_host ask auth cassette consent display doctor inflight lint protocol results schema server session skills stderr "
+    "_host ask auth cassette consent display doctor flight lint protocol results schema server session skills stderr "
     "telemetry trace watch"
 )
 BUSY_ROOMS = (*(f"mcp_magic.{room}" for room in _ROOMS.split()), "jsonschema", "mcp.")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean, duration
 from mcp_magic.display.document import bundle, mimebundle, note, page
-from mcp_magic.inflight import KEPT_MESSAGES
+from mcp_magic.flight.progress import KEPT_MESSAGES
 from mcp_magic.ipython.ask import show_below
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import until_interrupted
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mcp_magic.apps.app import App
     from mcp_magic.display.document import Markup
     from mcp_magic.display.listing import Listing
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
     from mcp_magic.ipython.ask import Asking
     from mcp_magic.ipython.cells import Cells, Circumstances
     from mcp_magic.ipython.commandline import Invocation

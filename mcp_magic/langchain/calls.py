@@ -23,8 +23,8 @@ from mcp_magic.errors import (
     SessionClosedError,
     SessionError,
 )
+from mcp_magic.flight.request import Limits
 from mcp_magic.flight.retry import MODEL, failure_of, is_repeatable
-from mcp_magic.inflight import Limits
 from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, bounded, storable, to_content
 from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection

@@ -18,8 +18,8 @@ from mcp_magic.apps.app import APPS, App
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import BINARY, mime, one_line
 from mcp_magic.errors import UnknownServerError
-from mcp_magic.inflight import together
 from mcp_magic.langchain.large_results import outline, text_of, texts_of
+from mcp_magic.loops import together
 from mcp_magic.results.content import Media, to_media
 from mcp_magic.results.images import ModelImage, model_image
 from mcp_magic.results.results import ToolResult

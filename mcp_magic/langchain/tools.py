@@ -18,7 +18,8 @@ from mcp_magic.calls.caller import Caller
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
 from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError
-from mcp_magic.inflight import Limits, check_seconds
+from mcp_magic.flight.deadline import check_seconds
+from mcp_magic.flight.request import Limits
 from mcp_magic.langchain.calls import Breaker, MCPToolException, Reading, call_for_model, current, decided, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of, bounded
 from mcp_magic.langchain.functions import described, own_arguments, parameters_of

@@ -13,7 +13,8 @@ from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest, Limits, Look, together
+from mcp_magic.flight.request import InFlightRequest, Limits, Look
+from mcp_magic.loops import together
 from mcp_magic.map.run import new_figure, percentile
 from mcp_magic.results.reasons import reason
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mcp_magic.calls.caller import Caller
-    from mcp_magic.inflight import Reports
+    from mcp_magic.flight.progress import Reports
     from mcp_magic.session.connection import Connection
 
 

@@ -40,8 +40,10 @@ from mcp_magic.errors import (
     ProtocolError,
     SessionClosedError,
 )
+from mcp_magic.flight.deadline import check_seconds
+from mcp_magic.flight.progress import SIGNS, State
+from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.flight.retry import MAY_HAVE_RUN, ROWS, Failure, failure_of, is_repeatable
-from mcp_magic.inflight import SIGNS, InFlightRequest, Limits, Look, State, check_seconds
 from mcp_magic.loops import on_own_loop, soon_on
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from mcp_magic._text import clause, duration, plural
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import MESSAGE_CHARACTERS, ProgressMeter, amount_text, figure
+from mcp_magic.flight.progress import MESSAGE_CHARACTERS, ProgressMeter, amount_text, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcp_magic.inflight import State
+    from mcp_magic.flight.progress import State
 
 INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown", "failed", "done", "waiting"
 

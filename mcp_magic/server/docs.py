@@ -15,7 +15,7 @@ from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
 from mcp_magic.errors import ConfigError
-from mcp_magic.inflight import together
+from mcp_magic.loops import together
 from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.fields import Field, constraints_text
 from mcp_magic.schema.resolve import json_equal

@@ -16,7 +16,7 @@ import httpx2
 from pydantic_core import ValidationError
 
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import current_attempt
+from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.protocol import note_said
 from mcp_magic.results.reasons import of_body
 from mcp_magic.session import stdio

@@ -24,17 +24,11 @@ from mcp_magic.errors import (
     UnknownToolError,
     on_one_line,
 )
+from mcp_magic.flight.client import CALL, AnyResult, call_tool
+from mcp_magic.flight.deadline import check_seconds
+from mcp_magic.flight.questions import QuestionQueue
+from mcp_magic.flight.request import InFlightRequest, Limits
 from mcp_magic.flight.retry import METHOD_NOT_FOUND, is_repeatable
-from mcp_magic.inflight import (
-    CALL,
-    AnyResult,
-    Attempt,
-    InFlightRequest,
-    Limits,
-    QuestionQueue,
-    call_tool,
-    check_seconds,
-)
 from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.protocol import OutputCheck, check_output, checked, until_answered, without_context
 from mcp_magic.results.cards import ConnectionInfo, edited
@@ -65,6 +59,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.consent.definitions import Change
+    from mcp_magic.flight.attempt import Attempt
     from mcp_magic.lint import Findings
     from mcp_magic.session.events import EventStream
     from mcp_magic.session.reader import Unusable

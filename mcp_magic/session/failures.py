@@ -20,7 +20,7 @@ from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import Attempt, retry_after
+from mcp_magic.flight.attempt import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
     CALLER,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from mcp_magic import inflight
+from mcp_magic.flight.attempt import current_attempt, retry_after
 from mcp_magic.flight.retry import Backoff
 from mcp_magic.protocol import AWAY, REFUSED
 from mcp_magic.results.reasons import MAX_WHOLE
@@ -149,7 +149,7 @@ class ResilientClient:
             return _failure(request, str(error))
         except httpx2.RequestError as error:
             problem = str(error) or type(error).__name__
-            if (attempt := inflight.current_attempt.get()) is not None:
+            if (attempt := current_attempt.get()) is not None:
                 attempt.error = error
             self._wire.report(Event.DOUBTED, session, error)
         else:
@@ -174,7 +174,7 @@ class ResilientClient:
         try:
             response = await self._read(await self._client.send(request, **options))
         except httpx2.RequestError as error:
-            if (attempt := inflight.current_attempt.get()) is not None:
+            if (attempt := current_attempt.get()) is not None:
                 attempt.error = error
             raise
         raw = next((value for name, value in response.headers.raw if name.lower() == b"mcp-session-id"), None)
@@ -219,7 +219,7 @@ class ResilientClient:
                 return response
             response = _noted(await read_whole(response))
         except httpx2.RequestError as error:
-            if (attempt := inflight.current_attempt.get()) is not None:
+            if (attempt := current_attempt.get()) is not None:
                 attempt.error = error
             if session is not None:
                 self._wire.report(Event.DOUBTED, session, error)
@@ -235,7 +235,7 @@ class ResilientClient:
 
     async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Open a stream, or resume it: the request already has `Last-Event-ID`."""
-        attempt = inflight.current_attempt.get()
+        attempt = current_attempt.get()
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         if (session_id := request.headers.get("mcp-session-id")) != self._session_id:
             self._session_id, self._had_stream, self._pacing = session_id, False, Pacing()
@@ -261,7 +261,7 @@ class ResilientClient:
                 away = response.status_code in AWAY or response.status_code == _STILL_OPEN
                 if session is None or not away or (attempt is not None and attempt.over):
                     return await self._opened(response, session)
-                asked = inflight.retry_after(response.headers.get("retry-after"))
+                asked = retry_after(response.headers.get("retry-after"))
                 await response.aclose()
             pause = backoff.pause()
             await asyncio.sleep(max(pause, min(asked or 0.0, LONGEST_PAUSE)))
@@ -342,7 +342,7 @@ def _circle(request: httpx2.Request) -> str:
 
 def _noted(response: httpx2.Response) -> httpx2.Response:
     """Note the beginning of a body in its attempt: the SDK does not read what is no answer."""
-    if not is_stream(response) and (attempt := inflight.current_attempt.get()) is not None:
+    if not is_stream(response) and (attempt := current_attempt.get()) is not None:
         attempt.body = response.content[: 2 * MAX_WHOLE].decode("utf-8", "replace")
     return response
 

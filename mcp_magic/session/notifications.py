@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.calls.task import tasks_extension
 from mcp_magic.config.masking import Cut
+from mcp_magic.flight.client import attend
+from mcp_magic.flight.request import InFlightRequest, Limits, caused_by
 from mcp_magic.flight.retry import Backoff
-from mcp_magic.inflight import InFlightRequest, Limits, attend, caused_by
 from mcp_magic.protocol import VIEW_TYPE, VIEWS, LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS

@@ -17,8 +17,8 @@ from mcp_magic.errors import (
     MissingDependencyError,
     TargetError,
 )
+from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.flight.retry import METHOD_NOT_FOUND, Backoff, is_forgotten
-from mcp_magic.inflight import Attempt, current_attempt
 from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:

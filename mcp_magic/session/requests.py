@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from mcp_magic._compat import IN_BROWSER
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
@@ -21,20 +22,11 @@ from mcp_magic.errors import (
     SessionClosedError,
     SessionError,
 )
+from mcp_magic.flight.attempt import Attempt, current_attempt
+from mcp_magic.flight.deadline import check_seconds
+from mcp_magic.flight.progress import Reports
+from mcp_magic.flight.request import NOBODY, Answerers, InFlightRequest, Limits, Look
 from mcp_magic.flight.retry import MAY_HAVE_RUN, Failure, Retries, failure_of_attempt
-from mcp_magic.inflight import (
-    NOBODY,
-    Answerers,
-    Attempt,
-    InFlightRequest,
-    Limits,
-    Look,
-    QuestionQueue,
-    Reports,
-    check_seconds,
-    current_attempt,
-    most_at_once,
-)
 from mcp_magic.protocol import leaf, named, until_answered, without_context
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import (
@@ -54,6 +46,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
+    from mcp_magic.flight.questions import QuestionQueue
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.supervisor import Supervisor
 
@@ -62,6 +55,23 @@ T = TypeVar("T")
 _NOT_SHOWN = nullcontext()
 
 LISTEN_SECONDS = 60.0  # seconds that a server has to answer the ping which shows that it works on no abandoned call
+
+MOST_AT_ONCE = 400
+"""Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
+On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
+
+
+def most_at_once() -> int:
+    """Return the most concurrent calls of a session: at most half of the files that the process may open."""
+    if IN_BROWSER:  # no file descriptors to run out of
+        return MOST_AT_ONCE
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MOST_AT_ONCE
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))
+
 
 ENDED = {asyncio.CancelledError: "was interrupted", TimeoutError: "timed out", RequestTimeoutError: "timed out"}
 """How the wait for an answer ends while its server may go on."""

@@ -11,7 +11,7 @@ from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
 from mcp_magic.calls.caller import Caller
-from mcp_magic.inflight import Reports
+from mcp_magic.flight.progress import Reports
 from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.transports import Opener, open_transport

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic_core import ValidationError
 
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import PendingReply, current_attempt
+from mcp_magic.flight.attempt import PendingReply, current_attempt
 from mcp_magic.protocol import assume_complete, note_said
 from mcp_magic.session.failures import (
     instead_of,

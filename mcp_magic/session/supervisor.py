@@ -25,7 +25,9 @@ from weakref import WeakSet
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest, Look, current_attempt, shown_reports
+from mcp_magic.flight.attempt import current_attempt
+from mcp_magic.flight.progress import shown_reports
+from mcp_magic.flight.request import InFlightRequest, Look
 from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog

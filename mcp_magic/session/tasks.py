@@ -26,8 +26,10 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionError,
 )
+from mcp_magic.flight.client import AnyResult
+from mcp_magic.flight.progress import Reports
+from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.flight.retry import METHOD_NOT_FOUND
-from mcp_magic.inflight import AnyResult, InFlightRequest, Limits, Look, Reports
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import request_error
 from mcp_magic.session.requests import RequestSender, Sending

@@ -27,7 +27,7 @@ from mcp_magic._compat import IN_BROWSER, call_without_threads
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec, tls_context
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
-from mcp_magic.inflight import current_attempt, keep_alive
+from mcp_magic.flight.attempt import current_attempt, keep_alive
 from mcp_magic.protocol import say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.auth.login import LogIns
 from mcp_magic.config.specs import Spec, StdioSpec
-from mcp_magic.inflight import Attempt
+from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import named
 from mcp_magic.results.reasons import MAX_LINE, with_data
 from mcp_magic.session.negotiation import Probe

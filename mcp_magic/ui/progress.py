@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import clean, plural
 from mcp_magic.display.document import Markup, details, inline, joined, note, page, preformatted, tag
 from mcp_magic.display.text import one_line, shorten
-from mcp_magic.inflight import SIGNS
+from mcp_magic.flight.progress import SIGNS
 
 if TYPE_CHECKING:
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
     from mcp_magic.protocol import LogMessage
 
 __all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line", "wait_markup"]
@@ -140,7 +140,7 @@ def bar_markup(report: Report) -> Markup:
 def report_line(report: Report) -> str:
     """Return a call's progress as one line of text.
 
-    >>> from mcp_magic.inflight import Report
+    >>> from mcp_magic.flight.progress import Report
     >>> report = Report("math", "math:slow")
     >>> report.meter.note(1, 4, "loading", 0.0)
     >>> report_line(report)  # doctest: +ELLIPSIS

@@ -20,7 +20,7 @@ from mcp_magic.display.document import page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import in_line
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.inflight import is_out_of_time
+from mcp_magic.flight.deadline import is_out_of_time
 from mcp_magic.ui import form as forms
 from mcp_magic.ui.widgets import (
     FOCUS_SECONDS,

@@ -36,7 +36,7 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import ArgumentsError, MCPMagicError
-from mcp_magic.inflight import Report, shown_reports
+from mcp_magic.flight.progress import Report, shown_reports
 from mcp_magic.loops import running_loop
 from mcp_magic.results.cards import heading
 from mcp_magic.results.content import read_line

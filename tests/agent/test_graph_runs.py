@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mcp_magic.agent.transcript import Transcript
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
 GO_ON = "`--thread t` goes on from there"
 UNANSWERED = "the user interrupted the run before this call had an answer"

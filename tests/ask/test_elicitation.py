@@ -22,13 +22,13 @@ from mcp_types import (
     Tool,
 )
 
-from mcp_magic import inflight
 from mcp_magic.ask.elicitation import Answer, Elicitation, elicitation_question, question_part, secrets_marked
 from mcp_magic.ask.question import Reply, outcome_bundle
 from mcp_magic.calls.call import Call
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
-from mcp_magic.inflight import Answerers, InFlightRequest, Limits, Report, person_asked
+from mcp_magic.flight import progress
+from mcp_magic.flight.request import Answerers, InFlightRequest, Limits, person_asked
 from mcp_magic.ui.form import Form
 from tests.support.clocks import assert_linear, jump
 from tests.support.eliciting_server import trip_server, url_server
@@ -39,6 +39,7 @@ from tests.support.widgets import widgets
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
+    from mcp_magic.flight.progress import Report
     from mcp_magic.session.connection import Connection
 
 OSLO = Answer.accept({"city": "Oslo"})
@@ -172,7 +173,7 @@ async def test_person_asked_stops_the_clock_of_its_call():
 
 
 async def test_time_of_a_question_is_not_the_servers(host, monkeypatch):
-    monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.15)
+    monkeypatch.setattr(progress, "WAIT_SECONDS", 0.15)
     shown: list[Report] = []
     host.reports.reporter = shown.append  # type: ignore[assignment]
     asked: list[str] = []

@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic.auth.login import LogIn
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
 
 @pytest.mark.lowest

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_magic import errors
 from mcp_magic.calls.call import Call, CallObserver, Progress
-from mcp_magic.inflight import Limits
+from mcp_magic.flight.request import Limits
 
 
 class Seeing(CallObserver):

@@ -12,8 +12,8 @@ from mcp_magic.errors import (
     SessionError,
     UnreachableError,
 )
+from mcp_magic.flight.request import Limits
 from mcp_magic.flight.retry import MODEL, ROWS, Failure, Retries, failure_of
-from mcp_magic.inflight import Limits
 
 
 def with_facts(error, **facts):

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
 
 async def test_rows_come_as_they_end_and_not_far_ahead(host, calls):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic import Host, MapRun
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
 TYPO = "row has no dayz; it has city, days. Did you mean 'days'?"
 REPEAT = "`%mcp map --resume $out --repeat-unknown`"

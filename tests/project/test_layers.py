@@ -32,7 +32,6 @@ LAYERS = (
     "loopback",
     "sqlite",
     "trace",
-    "inflight",
     "flight",
     "consent",
     "calls",

@@ -19,7 +19,7 @@ from mcp_magic.agent.offline import answer
 from mcp_magic.auth import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.consent import Consent, Decision, Request, because_outdated
-from mcp_magic.inflight import Attempt
+from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session import failures
 from mcp_magic.session.failures import connect_error, request_error

@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidHandshake, InvalidURI
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
-from mcp_magic.inflight import Attempt
+from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import CODES
 from mcp_magic.session.failures import connect_error, request_error
 from mcp_magic.session.wire import Place

@@ -14,7 +14,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.inflight import Reports
+from mcp_magic.flight.progress import Reports
 from mcp_magic.session import pool, transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.pool import HELD_BYTES, KEPT_CONNECTIONS, ConnectionPool

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.calls.call import Call
-from mcp_magic.inflight import Limits
+from mcp_magic.flight.request import Limits
 from tests.support.asgi import Forgetful, answer, read, serving
 from tests.support.bundled import load
 from tests.support.counting import Counting, Holding, behind_proxy

@@ -22,7 +22,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
     from mcp_magic.session.connection import Connection
     from tests.support.watching import Watching
 

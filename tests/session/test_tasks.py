@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp_magic import Connection
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
     Connect = Callable[[Scripted], Awaitable[Connection]]
 

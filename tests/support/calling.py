@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.calls.call import Call
-from mcp_magic.inflight import Limits
+from mcp_magic.flight.request import Limits
 from mcp_magic.langchain.calls import Breaker, Reading, call_for_model
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from mcp_magic._host import Host
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
     from mcp_magic.session.connection import Connection
 
 SERVER = [sys.executable, str(SUPPORT / "reporting_server.py")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.inflight import ProgressMeter, Report
+from mcp_magic.flight.progress import ProgressMeter, Report
 from mcp_magic.ipython.live import LivePanel, Reporting, board_rows
 from mcp_magic.protocol import LogMessage
 from mcp_magic.ui.progress import Board, bar_markup

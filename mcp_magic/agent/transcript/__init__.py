@@ -32,7 +32,7 @@ from mcp_magic.agent.transcript.entries import (
 from mcp_magic.agent.transcript.render import STYLE, Segments, folded, totals
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, only, page, tag
-from mcp_magic.inflight import Report
+from mcp_magic.flight.progress import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.config.masking import Masker
 from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
-from mcp_magic.inflight import WAIT_SECONDS
+from mcp_magic.flight.progress import WAIT_SECONDS
 from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, ToolMessage
     from mcp_types import Tool
 
-    from mcp_magic.inflight import Report
+    from mcp_magic.flight.progress import Report
 
 
 # Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.

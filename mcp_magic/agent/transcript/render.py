@@ -47,7 +47,7 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import amount_text
+from mcp_magic.flight.progress import amount_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

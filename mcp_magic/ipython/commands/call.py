@@ -13,7 +13,7 @@ from mcp_magic.calls.call import Call
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError
-from mcp_magic.inflight import Answerers, Limits
+from mcp_magic.flight.request import Answerers, Limits
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ONE_TOOL, TIMEOUTS, Argument, Implementation, Invocation, Tab, timeouts
 from mcp_magic.results.reasons import last_failure

@@ -20,7 +20,6 @@ from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, TargetError
-from mcp_magic.inflight import together
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import (
     ANY_SERVER,
@@ -32,6 +31,7 @@ from mcp_magic.ipython.commandline import (
     seconds_typed,
 )
 from mcp_magic.ipython.preload import import_for_connect
+from mcp_magic.loops import together
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 from mcp_magic.stderr import started_early
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 
 from mcp_magic.agent.transcript.render import STYLE
 from mcp_magic.display.markdown import markdown
-from mcp_magic.inflight import Report
+from mcp_magic.flight.progress import Report
 from tests.support.markup import EVIL, Markup
 from tests.support.telling import call, called, decided, definition, html, result, texts, told, turn, usage
 

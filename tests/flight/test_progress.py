@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic import inflight
 from mcp_magic._text import duration
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError, SessionError
-from mcp_magic.inflight import ProgressMeter, Report
+from mcp_magic.flight import progress
+from mcp_magic.flight.progress import ProgressMeter, Report
 from tests.environments import ROOT
 from tests.support.asgi import serving
 from tests.support.processes import PLAIN
@@ -28,7 +28,7 @@ from tests.support.watching import Watching, reported, reports
 @pytest.fixture
 def impatient(monkeypatch):
     """Show what waits after half a second."""
-    monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(progress, "WAIT_SECONDS", 0.5)
 
 
 async def test_calls_reads_and_prompts_report_progress_and_outcome(host, target, watching, request):
@@ -257,8 +257,8 @@ async def test_a_call_that_repeats_refused_questions_is_ended(host, method, para
 
 def metered(*notes: tuple[float, float | None]) -> ProgressMeter:
     meter = ProgressMeter()
-    for number, (progress, total) in enumerate(notes):
-        meter.note(progress, total, None, float(number))
+    for number, (value, total) in enumerate(notes):
+        meter.note(value, total, None, float(number))
     return meter
 
 
@@ -286,8 +286,8 @@ def test_progress_figures_are_formatted(notes, figures):
 
 
 def test_the_share_stays_between_nothing_and_all_on_one_line():
-    for progress, share in ((-1, 0), (0, 0), (3, 0.3), (10, 1), (1e9, 1)):
-        assert metered((progress, 10)).share == pytest.approx(share)
+    for value, share in ((-1, 0), (0, 0), (3, 0.3), (10, 1), (1e9, 1)):
+        assert metered((value, 10)).share == pytest.approx(share)
     report = Report("x", "x:y")
     report.meter.note(1, 2, "a\nb\x1b[2J", 0.0)
     assert report.words().endswith("a b\\x1b[2J")

@@ -1,0 +1,183 @@
+"""The questions of a server during a call, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp_magic._text import plural
+from mcp_magic.errors import SessionError
+from mcp_magic.flight.attempt import current_attempt
+from mcp_magic.flight.deadline import Unanswered
+from mcp_magic.flight.request import InFlightRequest, caused_by
+from mcp_magic.protocol import ping
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+    from mcp import Client
+
+T = TypeVar("T")
+
+
+SETTLE_SECONDS = 60.0
+"""Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
+
+
+SETTLED_SECONDS = 2.0  # seconds that the next call waits for that ping
+
+
+AT_ONCE_SECONDS = 1.0  # a refusal that took less time was made by no person
+
+
+LONGEST_REST, LONGEST_REST_OUTSIDE = 2.0, 30.0
+"""Longest pause in seconds between the refusals of a call's questions, which is to end soon, and of others."""
+
+
+class NotAskedError(Exception):
+    """A question is not put to the user; the text says why, also to the server.
+
+    `is_first` says whether it is the first such question, which deserves a log message.
+    """
+
+    def __init__(self, why: str, *, is_first: bool) -> None:
+        super().__init__(why)
+        self.is_first = is_first
+
+
+@dataclass
+class Asked:
+    """A question that is under way: the call that it belongs to, and whether it was answered, and not refused."""
+
+    call: InFlightRequest
+    is_answered: bool = False
+
+
+class QuestionQueue:
+    """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come.
+
+    A server may ask again after each refusal. If nobody makes these, `pauses` begins growing pauses between them, and
+    after twice as many as a call may ask questions the call ends. Questions that came together count once.
+    """
+
+    def __init__(
+        self, calls: list[InFlightRequest], limit: Callable[[], int], pauses: Callable[[float], Callable[[], float]]
+    ) -> None:
+        self.calls = calls
+        self.settling: asyncio.Task[None] | None = None
+        self._limit = limit
+        self._pauses = pauses
+        self._open = 0
+        self._resting = False
+        self._nobodys = InFlightRequest()  # has the refusals of questions without a call
+        self._lock = asyncio.Lock()
+        self._outside = 0
+
+    async def settled(self) -> None:
+        """Wait a moment until an interrupted call has no more questions."""
+        if self.settling is not None:
+            await asyncio.wait({self.settling}, timeout=SETTLED_SECONDS)
+
+    def interrupted(self, call: InFlightRequest, client: Client) -> None:
+        """Note that a call has failed.
+
+        In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
+        gets a ping; questions before its answer belong to the old call, and are refused.
+        """
+        if call.questions_asked and self.settling is None and client.session.discover_result is None:
+            self.settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
+
+    async def _settle(self, client: Client) -> None:
+        current_attempt.set(None)  # the ping is no part of the interrupted request
+        with suppress(Exception):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await ping(client)
+        self.settling = None
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[Asked]:
+        """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
+        causes = self._causes()
+        follows = not (self._open or self._resting or self.settling)  # it comes after the others were answered
+        if follows:
+            with self._rests():
+                await self._rest(causes)
+        asked = Asked((causes or [InFlightRequest()])[-1])
+        started = time.perf_counter()
+        self._open += 1
+        try:
+            with ExitStack() as clocks:
+                for call in causes or [asked.call]:
+                    clocks.enter_context(call.paused())
+                yield asked
+        finally:
+            self._open -= 1
+            at_once = follows and time.perf_counter() - started < AT_ONCE_SECONDS
+            for call in causes or [self._nobodys]:  # each is as likely as the others
+                call.refusals = 0.0 if asked.is_answered else call.refusals + at_once / len(causes or [1])
+
+    def _causes(self) -> list[InFlightRequest]:
+        return caused_by(self.calls) if self.settling is None else []
+
+    @contextmanager
+    def _rests(self) -> Iterator[None]:
+        self._resting = True
+        try:
+            yield
+        finally:
+            self._resting = False
+
+    async def _rest(self, causes: list[InFlightRequest]) -> None:
+        """Pause before a question that follows refusals; end the calls that were refused too often."""
+        most = max(2 * self._limit(), 2)  # those that it may ask, and as many that are over the limit
+        for call in causes:
+            if call.refusals >= most:
+                times = plural(most, "times")
+                call.give_up(SessionError(f"{call.title}: asked {times} and was refused; given up. It was cancelled."))
+        refused = (causes or [self._nobodys])[-1]
+        if refused.refusals >= 1:
+            refused.pauses = refused.pauses or self._pauses(LONGEST_REST if causes else LONGEST_REST_OUTSIDE)
+            await asyncio.sleep(refused.pauses())
+
+    @asynccontextmanager
+    async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:
+        """Wait until earlier questions are over; `is_new` is False for the second part of a question.
+
+        Questions without a pending call share one limit, which a question of a call resets.
+
+        Raises:
+            NotAskedError: The call has asked too many questions, or is over.
+        """
+        if self.settling is not None:
+            raise NotAskedError("the call is over", is_first=False)
+        if is_new:
+            self._count(call)
+        async with self._lock:
+            yield
+
+    def _count(self, call: InFlightRequest) -> None:
+        if call in self.calls:
+            count, self._outside = call.count_question(), 0
+        else:
+            self._outside = count = self._outside + 1
+        limit = self._limit()
+        if count > limit:
+            raise NotAskedError(
+                f"the user is asked {plural(limit, 'questions')} in a call at most (max_questions)",
+                is_first=count == limit + 1,
+            )
+
+
+async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T | Unanswered:
+    """Ask a question in the context of its call, whose end cancels it, and wait for the answer."""
+    try:
+        return await call.ask(question)
+    except Exception as error:
+        return Unanswered("failed", error)
+    except asyncio.CancelledError:
+        if not call.ended:
+            raise
+        return Unanswered("ended")

@@ -1,0 +1,301 @@
+"""A pending request: its clock, its cell, and the server's questions and reports."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from mcp_magic.errors import CallCancelledError, MCPMagicError, on_one_line
+from mcp_magic.flight.deadline import Deadline
+from mcp_magic.flight.progress import KEPT_CHARACTERS, Meter, Report, Reports, State, shown_paused
+from mcp_magic.protocol import LogMessage, at_least, log_text, without_context
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
+
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+current_request: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
+"""The pending request that runs in this context."""
+
+
+Answerer = Callable[[Any], Awaitable[Any]]
+"""Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a call may take, and when it may be sent again.
+
+    Attributes:
+        timeout: Seconds to wait for the answer; None waits without limit. The clock stops while the server asks the
+            user something, and restarts with each progress notification.
+        max_total: Seconds that the call may take in all; None for `reports.max_total_timeout`.
+        may_repeat: Whether a call that may have run may be sent again, if `is_repeatable` allows it.
+        waits_if_busy: Whether to wait and send again when the server answers HTTP 429 or 503 with `Retry-After`. If
+            not, the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
+            alone.
+    """
+
+    timeout: float | None = None
+    max_total: float | None = None
+    may_repeat: bool = True
+    waits_if_busy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answerers:
+    """Who answers the server's questions during a call, before the host does.
+
+    Attributes:
+        elicitor: Answers elicitations (an `Elicitor`).
+        sampler: Decides about sampling requests, and may answer them (a `Prepared`).
+        visit: Sends the user to the pages that a server wants visited first.
+    """
+
+    elicitor: Answerer | None = None
+    sampler: Answerer | None = None
+    visit: Callable[[Any], Awaitable[bool]] | None = None
+
+
+NOBODY = Answerers()  # the host answers
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a pending request is shown.
+
+    Attributes:
+        masked: Returns a text of the server with secrets masked.
+        detail: Returns what it waits for now, or "".
+        meter: Has the progress, in place of one that takes the server's notifications.
+        button: The label of the button that ends it.
+    """
+
+    masked: Callable[[str], str] = str
+    detail: Callable[[], str] = str
+    meter: Meter | None = None
+    button: str = "Cancel"
+
+
+class InFlightRequest:
+    """A pending request, or something else that waits for a server, which may ask questions and report meanwhile.
+
+    As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
+    `refusals` is how many of its questions were refused at once, one after the other, and `pauses` the pauses after
+    them.
+    """
+
+    ended = False
+    questions_asked = 0
+    refusals = 0.0
+    pauses: Callable[[], float] | None = None
+    on_progress: ProgressFnT | None = None
+    _deadline: Deadline | None = None
+    _report: Report | None = None
+    _changed: Callable[[], None] | None = None
+    _task: asyncio.Task[Any] | None = None
+    _cancelling = 0
+    _cancelled = False
+    _ending: asyncio.Timeout | None = None
+    _given_up: MCPMagicError | None = None
+    _outcome: State = "done"
+    _questions: tuple[asyncio.Task[Any], ...] = ()
+
+    def __init__(
+        self,
+        title: str = "",
+        server: str = "",
+        reports: Reports | None = None,
+        *,
+        limits: Limits = Limits(),
+        answerers: Answerers = NOBODY,
+        on_progress: ProgressFnT | None = None,
+        look: Look = Look(),
+    ) -> None:
+        self.title = title
+        self.answerers = answerers
+        self._server = server
+        self._reports = reports = reports or Reports()
+        self._look = look
+        if limits.timeout is not None or limits.max_total is not None:
+            self._deadline = Deadline(title, limits.timeout, reports.most(limits.timeout, limits.max_total))
+        self._listener = on_progress
+        self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
+        if on_progress is not None or self._deadline is not None or self._shows_progress:
+            self.on_progress = self._progressed
+        self._started = time.perf_counter()
+        self._context = copy_context()
+
+    async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
+        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions. Raises as `Deadline.wait`."""
+        token = current_request.set(self)
+        calls.append(self)
+        self.ended = False
+        try:
+            async with asyncio.timeout(None) as self._ending:
+                answer = await (sending if self._deadline is None else self._deadline.wait(sending))
+            self.conclude("failed" if getattr(answer, "is_error", None) else "done")
+            return answer
+        except TimeoutError:
+            if self._given_up is None:
+                raise
+            raise self._given_up from None
+        finally:
+            self._ending = None
+            self.ended = True
+            calls.remove(self)
+            current_request.reset(token)
+            for question in self._questions:
+                question.cancel()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock, also on the screen. Can be nested: it goes on when the last context exits."""
+        deadline = nullcontext() if self._deadline is None else self._deadline.paused()
+        try:
+            with deadline, self.report.paused(), shown_paused(self._context):
+                self._redraw()
+                yield
+        finally:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        if self._changed is not None and self._task is not None:
+            self.show()
+
+    # Reports
+
+    def __enter__(self) -> Self:
+        self._task = task = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
+        if self._reports.reporter is not None and self._reports.progress:
+            self._reports.begin(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Show how it ended. Raises CallCancelledError if the user cancelled it."""
+        task, self._task = self._task, None
+        self._reports.end(self)
+        state: State = "failed" if error is not None else self._outcome
+        if isinstance(error, asyncio.CancelledError):
+            # An interrupt may have cancelled the task as well; that must propagate.
+            cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
+            state = "cancelled" if cancelled else "interrupted"
+            if not error.args or "_render_traceback_" in vars(
+                error
+            ):  # else anyio's scopes know their own by the message
+                on_one_line(error, f"{self.title}: interrupted")
+        elif isinstance(error, TimeoutError):
+            state = "timed out"
+        if self._report is not None:
+            self._report.end(state)
+            if self._changed is not None:
+                self.show()
+        if state == "cancelled":
+            with without_context:
+                raise CallCancelledError(f"{self.title}: cancelled.")
+
+    def give_up(self, error: MCPMagicError) -> None:
+        """End the wait with an error; the server is told that the call is cancelled."""
+        if self._ending is not None and self._given_up is None:
+            self._given_up = error
+            self._ending.reschedule(0)
+
+    def conclude(self, state: State) -> None:
+        """Set how it ends if no exception tells otherwise."""
+        self._outcome = state
+
+    def cancel(self) -> None:
+        """Cancel it: the server is told, and the context raises `CallCancelledError`."""
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    def show(self) -> None:
+        """Show it, or what has changed."""
+        try:
+            if self._changed is None:
+                assert self._reports.reporter is not None
+                changed = self._context.copy().run(self._reports.reporter, self.report)
+                self._changed = changed or (lambda: None)
+            self._changed()
+        except Exception:  # a display error must not fail the call
+            logger.exception("what %s reports cannot be shown", self.title)
+            self._changed = lambda: None
+
+    @property
+    def report(self) -> Report:
+        """What is shown of it."""
+        if self._report is None:
+            look = self._look
+            shown: Any = {"masked": look.masked, "detail": look.detail, "meter": look.meter, "button": look.button}
+            self._report = Report(self._server, self.title, started=self._started, cancel=self.cancel, **shown)
+        return self._report
+
+    async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
+        if self.ended:
+            return
+        if self._deadline is not None:
+            self._deadline.restart()
+        if self._listener is not None:
+            await self._listener(progress, total, message)
+        elif self._shows_progress:
+            self.report.meter.note(progress, total, message, asyncio.get_running_loop().time())
+            self.show()
+
+    def logged(self, message: LogMessage, others: int = 0) -> None:
+        """Take a log message that this call, or one of `others` other calls of the session, has caused."""
+        if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
+            return
+        whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
+        text = log_text(message.data, self._look.masked, KEPT_CHARACTERS)
+        self.report.log(replace(message, logger=whose, data=text))
+        self.show()
+
+    # Questions
+
+    def count_question(self) -> int:
+        """Note that the server asks a question; return how many it has asked during this call."""
+        self.questions_asked += 1
+        return self.questions_asked
+
+    def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a question to the user in the context of the call, so that it appears below the calling cell."""
+        task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
+        self._questions = (*(asked for asked in self._questions if not asked.done()), task)
+        return task
+
+
+@contextmanager
+def person_asked() -> Iterator[None]:
+    """Stop the clocks of the current call and of what is shown, if any, during a question to the user."""
+    call = current_call()
+    with call.paused() if call is not None else nullcontext(), shown_paused():
+        yield
+
+
+def current_call() -> InFlightRequest | None:
+    """Return the pending call of the current context, or None."""
+    call = current_request.get()
+    return None if call is None or call.ended else call
+
+
+def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
+    """Return the call that caused a question or a log message of the server; all candidates if that is unknown.
+
+    An `input_required` round runs in the task of its call, and over HTTP each request has its own stream. Otherwise a
+    message does not tell its call; then all pending calls are returned, the latest last.
+    """
+    current = current_request.get()
+    return [current] if current is not None and current in calls else [*calls]
