@@ -10,14 +10,16 @@ import os
 import re
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.apps.calls import CallView
+from mcp_magic.ask.callbacks import SessionQuestions
 from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
+from mcp_magic.auth.session import authenticator
 from mcp_magic.calls.call import Call, task_is_left
 from mcp_magic.calls.caller import Caller, Outputs
 from mcp_magic.cassette.cassette import deck
@@ -48,6 +50,7 @@ from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
+from mcp_magic.skills import Skills
 from mcp_magic.telemetry.metrics import Metrics
 from mcp_magic.telemetry.spans import MeasuredCall, span_taps
 from mcp_magic.trace.trace import Trace
@@ -591,9 +594,10 @@ class Host:
         """What the host shares with each of its connections."""
         return Services(
             caller=self.caller,
-            elicitation=self.elicitation,
-            sampling=self.sampling,
-            logins=self.logins,
+            questions=partial(SessionQuestions, self.elicitation, self.sampling, self.consent),
+            max_questions=lambda: self.elicitation.max_questions,
+            authenticate=authenticator(self.logins),
+            skills=Skills,
             protocols=self.protocols,
             reconnection=self.reconnection,
             reports=self.reports,

@@ -72,14 +72,12 @@ from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.schema.secrets import MASK
+from mcp_magic.session.wire import LOG_IN
 from mcp_magic.trace.trace import being_sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 
-
-OWN = "mcp_magic_oauth"
-"""Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""
 
 ATTEMPTS = 6
 """Most times one request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
@@ -880,7 +878,7 @@ class OAuthClient:
                 url = str(request.url)
                 await self._check_reach(url)
                 watching = self._reach.watching(request, partial(self._astray, url))
-                request.extensions |= {OWN: True, "timeout": timeout, "trace": watching}
+                request.extensions |= {LOG_IN: True, "timeout": timeout, "trace": watching}
                 answer = await self._http.send(request, auth=None, follow_redirects=False)
                 following = next_request_within_origin(answer)
                 if following is None:

@@ -18,7 +18,7 @@ from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.protocol import is_mistakable
 from mcp_magic.session.failures import connect_error
-from mcp_magic.session.wire import Place
+from mcp_magic.session.wire import ErrorContext
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class SessionRecorder(Tap):
         self._cassette = cassette
         cassette.content.sessions += 1
         self._number = cassette.content.sessions
-        self._place = Place(server, spec, wire)
+        self._place = ErrorContext(server, spec, wire)
         self._methods: dict[str, str] = {}
         self._attempts: dict[str, Attempt] = {}
         self._statuses: dict[str, int] = {}

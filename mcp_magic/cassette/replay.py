@@ -19,7 +19,7 @@ from mcp_magic.session.failures import Unreadable, connect_error
 from mcp_magic.session.reader import read_members
 from mcp_magic.session.streams import Watched, members, session_message
 from mcp_magic.session.transports import Transport, open_transport
-from mcp_magic.session.wire import NOT_RECORDED, Event, Place
+from mcp_magic.session.wire import NOT_RECORDED, ErrorContext, Event
 from mcp_magic.stderr import ErrorLog, how_ended
 from mcp_magic.trace.trace import IN, OUT
 
@@ -400,7 +400,7 @@ _HANDSHAKE = ("server/discover", "initialize", "notifications/initialized", "log
 class LiveFallback:
     """The session with the real server behind a replayed session, opened by the first request for it."""
 
-    def __init__(self, make: Callable[[], Any], cassette: Cassette, spec: Spec, place: Place) -> None:
+    def __init__(self, make: Callable[[], Any], cassette: Cassette, spec: Spec, place: ErrorContext) -> None:
         self._make = make
         self._cassette = cassette
         self._spec = spec
@@ -574,7 +574,7 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
         wire.exited = recorded.exited
         live = None
         if real is not None:
-            live = LiveFallback(lambda: _real(spec, real), cassette, spec, Place(server.name, spec, wire))
+            live = LiveFallback(lambda: _real(spec, real), cassette, spec, ErrorContext(server.name, spec, wire))
         return Watched(ReplayTransport(cassette, server, session, wire, live), wire, makes_up=True)
 
     return Transport(replayed)

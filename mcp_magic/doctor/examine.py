@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, join_names
+from mcp_magic.auth.session import authenticator
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
@@ -245,8 +246,9 @@ class _Examination:
         self._host.loop = self._host.loop or asyncio.get_running_loop()
         with self.step("handshake") as step:
             spec = replace(spec, reconnect=False)
-            direct = {"logins": self._logins, "open_transport": open_transport}  # not through a cassette
-            connection = self._connection = self._host.make(name, spec, **direct)
+            log_in = authenticator(self._logins)
+            connection = self._host.make(name, spec, authenticate=log_in, open_transport=open_transport)  # no cassette
+            self._connection = connection
             try:
                 await connection.open()
             finally:

@@ -13,6 +13,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
 from mcp_magic._host import Host
+from mcp_magic.auth.login import LogIns
+from mcp_magic.auth.session import authenticator
 from mcp_magic.calls.call import Call
 from mcp_magic.calls.caller import Caller
 from mcp_magic.config.targets import resolve_target
@@ -348,8 +350,9 @@ class _Source:
         services = Services(
             caller=Caller(host.consent, observers=lambda call, others: (MeasuredCall(),)),
             taps=host.services.taps,
-            elicitation=host.elicitation,
-            sampling=host.sampling,
+            questions=host.services.questions,
+            max_questions=host.services.max_questions,
+            authenticate=authenticator(LogIns()),
             open_transport=host.services.open_transport,
         )
         connection = Connection(self.name, self._specs[-1], services)

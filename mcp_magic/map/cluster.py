@@ -13,6 +13,8 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.auth.login import LogIns
+from mcp_magic.auth.session import authenticator
 from mcp_magic.calls.caller import Caller
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
@@ -45,7 +47,11 @@ class _Sessions:
         self._loop = asyncio.new_event_loop()
         self._opening = asyncio.Lock()
         self._open: dict[str, Connection] = {}
-        self.services = Services(Caller(observers=lambda call, others: (MeasuredCall(),)), taps=span_taps)
+        self.services = Services(
+            Caller(observers=lambda call, others: (MeasuredCall(),)),
+            authenticate=authenticator(LogIns()),
+            taps=span_taps,
+        )
         self.services.trace.limit(0, 0)  # nothing here could show it
         self.paces: dict[str, Pace] = {}
         threading.Thread(target=self._loop.run_forever, name="mcp_magic sessions", daemon=True).start()

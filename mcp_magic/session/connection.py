@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import clean, did_you_mean, join_names, plural
-from mcp_magic.ask.elicitation import Questions
-from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.calls.call import Call, CallObserver, Progress, progress_of
 from mcp_magic.calls.task import EXTENSION
 from mcp_magic.consent.consent import PERSON
-from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     ArgumentsError,
@@ -44,8 +41,7 @@ from mcp_magic.session.services import HoldsConnections, Services
 from mcp_magic.session.subscriptions import Subscription, check_announces
 from mcp_magic.session.supervisor import State, Supervisor
 from mcp_magic.session.tasks import Tasks
-from mcp_magic.session.wire import Place
-from mcp_magic.skills import Skills
+from mcp_magic.session.wire import ErrorContext
 from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
@@ -192,7 +188,7 @@ class Connection:
         name: Its name in the host.
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
-        skills: The skills that the server publishes: `await connection.skills.list()`.
+        skills: The skills that the server publishes (`mcp_magic.skills.Skills`): `await connection.skills.list()`.
         caller: The way of its calls: `await connection.caller.call(Call(connection, "add", {"a": 1, "b": 2}))`.
         catalog: What the server offers, cached.
         notices: The server's notifications: log messages, changes.
@@ -204,7 +200,7 @@ class Connection:
     def __init__(self, name: str, spec: Spec, services: Services | None = None) -> None:
         self.name = name
         self.spec = spec
-        self.place = Place(name, spec)
+        self.place = ErrorContext(name, spec)
         self._services = services = services or Services()
         self.caller = services.caller
         self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
@@ -214,15 +210,12 @@ class Connection:
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
-        questions = QuestionQueue(
-            calls, lambda: services.elicitation.max_questions, lambda longest: Pacing(longest=longest).pause
-        )
+        questions = QuestionQueue(calls, services.max_questions, lambda longest: Pacing(longest=longest).pause)
         self.notices = Notices(
             self.catalog.changed,
             self.roots,
             logs,
-            Questions(name, services.elicitation, questions, logs.log, self.trace.conceal),
-            SamplingQuestions(name, spec, services.sampling, services.caller.consent, questions, logs.log),
+            services.questions(self.place, questions, logs.log, self.trace.conceal),
             lambda why: self._supervisor.stream_cut(why),
             services.clock,
             self._updated,
@@ -242,7 +235,7 @@ class Connection:
         self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
         self._tasks = Tasks(self.place, self._supervisor, self._sender, services.reports, calls)
         self.tools = ToolNamespace(self)
-        self.skills = Skills(self)
+        self.skills = services.skills(self)
         self._looked_again: dict[str, float] = {}
         self._found_open: float | None = None
         self._changed_programs = ""
@@ -420,26 +413,26 @@ class Connection:
     @property
     def protocol_version(self) -> str | None:
         """The negotiated protocol version; while reconnecting, that of the last session; None without a session."""
-        known = self._supervisor.known
-        return known.protocol_version if known else None
+        facts = self._supervisor.facts
+        return facts.protocol_version if facts else None
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
         """The capabilities that the server announces, or None."""
-        known = self._supervisor.known
-        return known.capabilities if known else None
+        facts = self._supervisor.facts
+        return facts.capabilities if facts else None
 
     @property
     def server_info(self) -> Implementation | None:
         """The server's own name and version, or None."""
-        known = self._supervisor.known
-        return known.server_info if known else None
+        facts = self._supervisor.facts
+        return facts.server_info if facts else None
 
     @property
     def instructions(self) -> str | None:
         """The server's instructions for models, or None."""
-        known = self._supervisor.known
-        return known.instructions if known else None
+        facts = self._supervisor.facts
+        return facts.instructions if facts else None
 
     def info(self) -> ConnectionInfo:
         """Return the current facts about the connection, without a request."""
@@ -1073,4 +1066,4 @@ class Connection:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return show_parts(self.info(), include, exclude)
+        return self.info()._repr_mimebundle_(include, exclude)

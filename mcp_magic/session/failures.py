@@ -48,7 +48,7 @@ from mcp_magic.records import without_bars
 from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, of_body, whole
 from mcp_magic.session.negotiation import ListensError, named_url, spoken_versions, versions_in
 from mcp_magic.session.stdio import BEGINNING, identify
-from mcp_magic.session.wire import Place, not_recorded, text_of
+from mcp_magic.session.wire import ErrorContext, not_recorded, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -122,7 +122,7 @@ def _no_such_program(spec: StdioSpec, command: str) -> Reason:
 
 
 def unreachable(error: BaseException, where: str) -> Reason:
-    """Say why no connection to a place came about, from an error of a socket, httpx2 or websockets."""
+    """Say why there is no connection to `where`, from an error of a socket, httpx2 or websockets."""
     text = chain_text(error)
     if f"[Errno {errno.EMFILE}]" in text:
         what = f"no connection to {where}: this process has as many files open as it can (`ulimit -n`)"
@@ -135,7 +135,7 @@ def unreachable(error: BaseException, where: str) -> Reason:
     if any(sign in text for sign in ("gaierror", "getaddrinfo", "Name or service not known", "No address")):
         return no_host(where)
     if "unreachable" in text or "No route to host" in text:
-        return Reason(f"there is no way to {where}", "is this machine on the network?")
+        return Reason(f"{where} is unreachable (no route)", "is this machine on the network?")
     if IN_BROWSER:  # the browser reports only that the request failed
         todo = "is the server running, and does it allow pages of other sites (CORS) to call it?"
         return Reason(f"the browser got nothing from {where}", todo)
@@ -182,7 +182,7 @@ NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 """Hint for a program that ends at once with exit code 0."""
 
 
-def connect_error(error: BaseException, place: Place) -> Exception:
+def connect_error(error: BaseException, place: ErrorContext) -> Exception:
     """Say why no session could be opened; an error of this package is returned as it is."""
     cause = leaf(error)
     if isinstance(cause, errors.MCPMagicError):
@@ -207,7 +207,7 @@ def connect_error(error: BaseException, place: Place) -> Exception:
     return explained
 
 
-def with_whole(error: E, cause: BaseException, place: Place, body: str = "") -> E:
+def with_whole(error: E, cause: BaseException, place: ErrorContext, body: str = "") -> E:
     """Give an error all that a server said, in a JSON-RPC error or an HTTP body, if its message has only a part."""
     own = is_mcp_error(cause) and not (_is_made_up(cause) or unreadable(cause) or asked_in_vain(str(cause)))
     told = whole(str(cause), getattr(cause, "data", None)) if own else body
@@ -217,7 +217,7 @@ def with_whole(error: E, cause: BaseException, place: Place, body: str = "") -> 
     return error
 
 
-def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
+def _explain(error: BaseException, place: ErrorContext) -> errors.MCPMagicError:
     """Say why no session could be opened; the first case that matches counts."""
     name, spec, where = place.name, place.spec, place.spec.where
     opening = place.wire.opening if place.wire is not None else None
@@ -251,7 +251,7 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
     return errors.ConnectError(f"{name}: cannot connect to {where}: {text_of(error, place)}")
 
 
-def _handshake_timeout(place: Place) -> errors.ConnectError:
+def _handshake_timeout(place: ErrorContext) -> errors.ConnectError:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
         text = f"{place.name}: {where} printed {garbage!r} to stdout, which is not an MCP message, and did not answer"
@@ -259,7 +259,7 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
     stderr = place.cause_lines()
-    url = named_url(place.heard()) if isinstance(place.spec, StdioSpec) else ""
+    url = named_url(place.output()) if isinstance(place.spec, StdioSpec) else ""
     text += f" If it listens at a URL instead: `%mcp connect {url}`." if url else ""
     return errors.ConnectTimeoutError(text + stray + stderr, stderr=place.stderr())
 
@@ -267,7 +267,7 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
 _ILLEGAL_HEADER = re.compile(r"illegal header line: \w+\(b(['\"])(.*)\1\)")  # of h11
 
 
-def _exited(place: Place, error: BaseException) -> errors.ConnectError:
+def _exited(place: ErrorContext, error: BaseException) -> errors.ConnectError:
     if named(error, "httpx2", "SSEError"):  # of the stream of a session
         return errors.NotAnMCPServerError(sentence(f"{place.name}: {place.spec.where}: {text_of(error, place)}"))
     if isinstance(place.spec, StdioSpec):
@@ -275,9 +275,9 @@ def _exited(place: Place, error: BaseException) -> errors.ConnectError:
         wrote = (
             f" It printed {garbage!r} to stdout, which is not an MCP message." if (garbage := place.garbage()) else ""
         )
-        if place.ended() == " (exit code 0)" and not stderr and not wrote:
+        if place.exit_text() == " (exit code 0)" and not stderr and not wrote:
             wrote = f" {NO_SERVER}"
-        text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{stderr}"
+        text = f"{place.name}: {place.spec.where} ended before it answered{place.exit_text()}.{wrote}{stderr}"
         return errors.ServerExitedError(text, stderr=place.stderr())
     happened = place.wire.opening.error if place.wire is not None and place.wire.opening is not None else None
     if (header := _ILLEGAL_HEADER.search(str(happened))) is not None:
@@ -287,7 +287,7 @@ def _exited(place: Place, error: BaseException) -> errors.ConnectError:
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 
 
-def _http_status(error: BaseException, place: Place, opening: Attempt | None) -> errors.ConnectError:
+def _http_status(error: BaseException, place: ErrorContext, opening: Attempt | None) -> errors.ConnectError:
     if opening is not None and isinstance(opening.error, errors.AuthorizationError):
         return opening.error
     status, wait = 0, None
@@ -310,7 +310,7 @@ def _body(error: BaseException, attempt: Attempt | None) -> str:
     return bytes(body)[: 2 * MAX_WHOLE].decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else ""
 
 
-def _body_line(body: str, status: int, place: Place) -> str:
+def _body_line(body: str, status: int, place: ErrorContext) -> str:
     """Return a line with the reason in an HTTP error's body; "" if it only repeats the status."""
     line = one_line(place.masked(of_body(body)[: 2 * MAX_LINE]), MAX_LINE)
     plain = re.sub(rf"{status}|\W|error|http", "", line.lower())
@@ -318,7 +318,7 @@ def _body_line(body: str, status: int, place: Place) -> str:
     return "" if repeats else f"\n  the server says: {line}"
 
 
-def _unread_line(attempt: Attempt | None, place: Place) -> str:
+def _unread_line(attempt: Attempt | None, place: ErrorContext) -> str:
     """Return a line with what a body that is no answer says: of JSON, HTML or text; "" for JSON that was cut."""
     body = attempt.body.strip() if attempt is not None else ""
     if not body or (body[0] in "{[" and loads(body) is NOT_JSON):
@@ -480,7 +480,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
 
 def request_error(
-    error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
+    error: BaseException, place: ErrorContext, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
     """Say why a request on an open session, such as `"weather:forecast"`, failed."""
     cause = leaf(error)
@@ -528,27 +528,27 @@ def timed_out(error: BaseException) -> bool:
 
 
 def closed_error(
-    place: Place, reason: BaseException | None = None, what: str = "", begun: Position | None = None
+    place: ErrorContext, reason: BaseException | None = None, what: str = "", begun: Position | None = None
 ) -> errors.SessionClosedError:
     """Say that a session has ended, why if known, and how to open it again; with `what` before that was answered."""
     name, why = place.name, why_closed(place, reason)
     ended = f"{what or name}: the session has ended{why}"
     ended += " before the answer came, so it may have run" if what else ""
-    stderr = place.cause_lines(since=begun if what else place.quiet)
+    stderr = place.cause_lines(since=begun if what else place.stderr_offset)
     return errors.SessionClosedError(f"{ended}; `%mcp reconnect {name}` opens it again.{stderr}", stderr=place.stderr())
 
 
-def why_closed(place: Place, reason: BaseException | None = None) -> str:
+def why_closed(place: ErrorContext, reason: BaseException | None = None) -> str:
     """Return why a session has ended, as words after `has ended`; "" if unknown."""
     status = getattr(getattr(reason, "response", None), "status_code", None)
     if status is not None:
         return f" after HTTP {status}"
-    if how := place.ended():
+    if how := place.exit_text():
         return how
     return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
 
 
-def _protocol_error(cause: Any, place: Place, what: str, attempt: Attempt | None) -> errors.ProtocolError:
+def _protocol_error(cause: Any, place: ErrorContext, what: str, attempt: Attempt | None) -> errors.ProtocolError:
     status = attempt.status if attempt is not None else None
     wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
     code, data = getattr(cause, "code", _INTERNAL_ERROR), getattr(cause, "data", None)
@@ -569,7 +569,7 @@ def _is_made_up(cause: Any) -> bool:
     return is_closed(cause) or (made_up and not is_said(cause) and cause.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
 
 
-def _status_words(cause: Any, place: Place, status: int | None, wait: float | None) -> str:
+def _status_words(cause: Any, place: ErrorContext, status: int | None, wait: float | None) -> str:
     """Name the HTTP status, its meaning and whose fault it is; "" for a success."""
     if status is None or status < 400:
         return ""
@@ -581,7 +581,7 @@ def _status_words(cause: Any, place: Place, status: int | None, wait: float | No
     return sentence(reason.what, own or reason.todo)
 
 
-def _code_words(cause: Any, place: Place, what: str) -> str:
+def _code_words(cause: Any, place: ErrorContext, what: str) -> str:
     """Name the code, its meaning and whose fault it is; on a second line what to do, if known."""
     if method := asked_in_vain(str(cause)):
         return instead(method)
@@ -617,7 +617,7 @@ _MODULE = re.compile(r"^(?:\w+\.)+")
 _FRAME = "╰"  # begins the last line of a traceback by rich, which MCPServer logs with if it is installed
 
 
-def clue(place: Place, tool: str, begun: Position | None) -> str:
+def clue(place: ErrorContext, tool: str, begun: Position | None) -> str:
     """Return words after `half:add failed` that lead to the cause, or "".
 
     `begun` is the end of the server's stderr when the tool was called; None if this host does not have the stderr.
@@ -691,7 +691,7 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
     return error
 
 
-def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:
+def lost_error(server: str, what: str, why: BaseException, place: ErrorContext) -> SessionClosedError:
     """Say that the connection was lost before a request was answered, and that it was not sent again."""
     because = clause(text_of(why, place))
     return SessionClosedError(

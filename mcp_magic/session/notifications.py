@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import LoggingLevel
 
-    from mcp_magic.ask.elicitation import Questions
-    from mcp_magic.ask.sampling import SamplingQuestions
     from mcp_magic.session.roots import Roots
+    from mcp_magic.session.services import Questions
 
 
 # The stream on which a 2026-07-28 server announces changes of its listings; reopened whenever it ends.
@@ -192,7 +191,6 @@ class Notices:
         roots: Roots,
         logs: Logs,
         questions: Questions,
-        sampling: SamplingQuestions,
         doubted: Callable[[BaseException], None],
         clock: Callable[[], float],
         updated: Callable[[str, bool], None],
@@ -201,7 +199,6 @@ class Notices:
         self.remarks = Remarks(logs.log, logs.masked)
         self.reader = Reader(self.remarks.add)
         self.questions = questions
-        self._sampling = sampling
         self._changed = changed
         self._roots = roots
         self._doubted = doubted
@@ -258,9 +255,8 @@ class Notices:
             cache=self.reads.config(),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
-            elicitation_callback=self.questions if self.questions.announced else None,
             **mode,
-            **self._sampling.options,
+            **self.questions.client_options(),
             logging_callback=self.logs,
             extensions=[advertise(VIEWS, {"mimeTypes": [VIEW_TYPE]}), tasks_extension()],
             log_level=USUAL,  # since 2026-07-28 servers log only for requests that name a level

@@ -38,7 +38,7 @@ from mcp_magic.session.failures import (
     why_unanswered,
 )
 from mcp_magic.session.negotiation import wants_handshake
-from mcp_magic.session.wire import Event, Place
+from mcp_magic.session.wire import ErrorContext, Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -162,7 +162,7 @@ class RequestSender:
 
     def __init__(
         self,
-        place: Place,
+        place: ErrorContext,
         supervisor: Supervisor,
         notices: Notices,
         questions: QuestionQueue,
@@ -276,7 +276,7 @@ class RequestSender:
         place = self._place
         attempt.begun = place.position() if self._has_stderr else None
         if not self.in_flight:
-            place.quiet = attempt.begun
+            place.stderr_offset = attempt.begun
         token = current_attempt.set(attempt)
         started = time.perf_counter()
         self.in_flight += 1
@@ -309,7 +309,7 @@ class RequestSender:
         self._answered = client
         self._abandoned.answered(client)
         if self._has_stderr and not self.in_flight:
-            place.quiet = place.position()
+            place.stderr_offset = place.position()
         return answer
 
     def _gave_up(self, attempt: Attempt, error: BaseException) -> None:

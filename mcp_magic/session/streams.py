@@ -346,7 +346,7 @@ class Watched:
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
-        strays = UnmatchedReplies(self._wire.strayed, self._wire.recorder.hide)
+        strays = UnmatchedReplies(self._wire.note_stray_reply, self._wire.recorder.hide)
         writes = WatchedWrite(write, self._wire, strays)
         return WatchedStream(read, self._wire, strays, writes.send, makes_up=self._makes_up), writes
 
@@ -530,7 +530,7 @@ class WatchedStream(Wrapped):
                 if (asked := self._strays.asked(fields["id"])) in _HANDSHAKE:
                     message.result = read_handshake(asked, fields["result"], self._wire.remark)
                 elif asked:
-                    self._wire.heard = True
+                    self._wire.has_answered = True
         elif "id" not in fields:
             params = fields.get("params")
             if (mended := read_notification(method, params, self._wire.remark)) is not params:

@@ -18,7 +18,7 @@ import os
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
-from enum import IntEnum, StrEnum, auto
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -33,8 +33,8 @@ from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up, why_unanswered
 from mcp_magic.session.negotiation import Negotiation, unless_listening
-from mcp_magic.session.reconnect import Answer, Pacing, is_hopeless, look
-from mcp_magic.session.wire import Event, Place, Wire, text_of
+from mcp_magic.session.reconnect import Answer, NextStep, ReconnectPolicy, is_hopeless, look
+from mcp_magic.session.wire import ErrorContext, Event, Wire, text_of
 from mcp_magic.stderr import terminate
 
 if TYPE_CHECKING:
@@ -90,9 +90,6 @@ def quiet_sdk_logging() -> None:
 #
 # The task that enters `mcp.Client` must also leave it, but each cell of a notebook is its own task. So one task owns a
 # session: it enters the client, hands it out, waits, and leaves it. Meanwhile any task of the same event loop uses it.
-#
-# A session over streamable HTTP does not depend on one network connection: while its server is away the session is
-# kept, and the server is pinged until it is back. Other sessions end with their stream, and a new one is opened.
 
 DEATH_SECONDS = 0.5
 """Seconds to wait after a failed request for the end of the server's process, whose last output tells the cause."""
@@ -100,8 +97,6 @@ DEATH_SECONDS = 0.5
 DRAIN_SECONDS = 5.0
 """Seconds that pending requests of a forgotten session have to be answered before it is left: a 404 tells each of them
 that it never reached a tool and may be retried."""
-
-MAX_FORGOTTEN = 4  # sessions in a row that a server may forget before it answers anything
 
 MAX_WAITS = 100  # how often an orderly close waits, at most
 
@@ -123,22 +118,8 @@ class State(StrEnum):
         return repr(self.value)  # as what it is compared with, in tables and outputs too
 
 
-class _Then(IntEnum):
-    """What the owner task does next. A later one replaces an earlier one, never the other way round."""
-
-    STAY = auto()
-    REOPEN = auto()
-    """The stream has ended: open another transport, if the rules for reconnecting cover the server."""
-    RENEW = auto()
-    """The server has forgotten the session: open the next one over the same transport."""
-    GIVE_UP = auto()
-    REPLACE = auto()
-    """Close; the user opens it again at once, and calls that wait for a session keep waiting."""
-    CLOSE = auto()
-
-
-class Known(NamedTuple):
-    """What a session's server told about itself; the SDK's client knows it only while it is open."""
+class ServerFacts(NamedTuple):
+    """What a session's server told about itself; the SDK's client has it only while it is open."""
 
     client: Client
     protocol_version: str
@@ -161,81 +142,72 @@ def _unwind(task: asyncio.Task[None]) -> None:
 _all: WeakSet[Supervisor] = WeakSet()  # to be marked in a forked child
 
 
-def _forked() -> None:
+def _mark_forked_child() -> None:
     for supervisor in _all:
         supervisor.leave_process()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_mark_forked_child)
 
 
 class Supervisor:
-    """Owns the session of one connection; only it changes the state.
+    """The session of one connection as requests and the user see it; only it changes the state.
 
-    `client` is the SDK's while the session is open, and `known` what the server told about itself in the last one.
+    It opens and closes the session by an `OwnerTask`, a new one for each opening, and lets requests wait for the next
+    session. Its many attributes are its collaborators and the facts that a connection reports.
+
+    Attributes:
+        state: The state of the connection.
+        client: The SDK's client while the session is open.
+        facts: What the server told about itself in the last session.
+        owner: The asyncio task that owns the session, or None.
+        policy: What the owner task does next.
+        is_of_other_process: Whether this process is a forked child of the one that opened the session.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: ErrorContext,
         services: Services,
         recorder: Recorder,
         notices: Notices,
         catalog: Catalog,
-        drained: Callable[[float], Awaitable[None]],
-        held: Callable[[], bool],
-        changed: Callable[[], None],
+        drain: Callable[[float], Awaitable[None]],
+        is_current: Callable[[], bool],
+        on_change: Callable[[], None],
     ) -> None:
-        self.spec = place.spec
         self.loop: asyncio.AbstractEventLoop | None = None
         self.opened_at: float | None = None
         self.connect_seconds = 0.0
-        self.reconnection = services.reconnection
-        self._pacing = Pacing(services.reconnection.first, services.reconnection.longest)
         self.reconnects = self.opened_by_hand = 0
+        self.reconnection = services.reconnection
         self.state = State.CLOSED
         self.client: Client | None = None
-        self.known: Known | None = None
-        self.backoff: Backoff | None = None
+        self.facts: ServerFacts | None = None
         self.owner: asyncio.Task[None] | None = None
-        self.is_of_other_process = False  # whether this process is a forked child of the one that opened the session
+        self.is_of_other_process = False
         _all.add(self)
         self._place = place
         self._services = services
         self._recorder = recorder
         self._notices = notices
         self._catalog = catalog
-        self._drained = drained
-        self._held = held
-        self._changed = changed
-        self._leave, self._left = asyncio.Event(), asyncio.Event()
+        self._drain = drain
+        self._is_current = is_current
+        self.on_change = on_change
+        self.policy = ReconnectPolicy(place.spec, services.reconnection)
+        self._task: OwnerTask | None = None
         self._ready: asyncio.Future[None] | None = None
         self._reopening = asyncio.Lock()
-        self._entering = False  # it opens a transport or a session: the server may never answer
-        self._then = _Then.STAY
-        self._negotiation: Negotiation | None = None
         self._closes = 0
-        self._sessions = 0
-        self._vain = 0  # sessions in a row that were forgotten before anything was answered
-        self._forgotten = False  # whether the server has forgotten the session without having been away
-        self._up_since = self._up_for = 0.0
-        self._lost: SessionClosedError | None = None
-        self._why: BaseException | None = None
-        self._tried: BaseException | None = None
+        self._loss: SessionClosedError | None = None
+        self._doubt: BaseException | None = None  # the error by which a request or a stream noticed the loss
 
     def leave_process(self) -> None:
         """Note that this process is a forked child, in which the loop of the session does not run."""
         self.is_of_other_process = self.owner is not None
         self._catalog.loop = None
-
-    @property
-    def problem(self) -> str:
-        """Why the session is not open, and when the next attempt is; "" while it is open."""
-        if self.client is not None or self._lost is None:
-            return ""
-        first = str(self._lost).partition("\n")[0]
-        return f"{first} ({away(self.backoff)})" if self.backoff is not None and self.comes_back else first
 
     def check_process(self) -> None:
         """Raise SessionClosedError in a forked child: both would write to the same server."""
@@ -249,26 +221,31 @@ class Supervisor:
             raise error
 
     @property
+    def backoff(self) -> Backoff | None:
+        """The pauses between attempts to reconnect; None before the session is lost."""
+        return self.policy.backoff
+
+    @property
+    def problem(self) -> str:
+        """Why the session is not open, and when the next attempt is; "" while it is open."""
+        if self.client is not None or self._loss is None:
+            return ""
+        first = str(self._loss).partition("\n")[0]
+        return f"{first} ({away(self.backoff)})" if self.backoff is not None and self.comes_back else first
+
+    @property
     def comes_back(self) -> bool:
         """Whether a closed session is being reopened or will reconnect."""
         return self._reopening.locked() or self._goes_on
 
     @property
     def _goes_on(self) -> bool:
-        """Whether the owner task reconnects the session."""
-        if self.owner is None or self.owner.done() or self._then >= _Then.GIVE_UP:
-            return False
-        return self._then is _Then.RENEW or self.reconnection.covers(self.spec)
+        return self.owner is not None and not self.owner.done() and self.policy.goes_on
 
     @property
     def is_closing(self) -> bool:
         """Whether the session is being closed on purpose."""
-        return self._then >= _Then.REPLACE
-
-    @property
-    def _lasted(self) -> bool:
-        """Whether the session was open long enough to reconnect without a pause."""
-        return self._up_for >= self.reconnection.lasting
+        return self.policy.is_closing
 
     @property
     def is_stranded(self) -> bool:
@@ -283,69 +260,57 @@ class Supervisor:
         self.owner = None
         if wire is not None:
             wire.abandoned()
-            if isinstance(self.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
+            if isinstance(self._place.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
                 terminate(wire.errlog.file)
         self._catalog.abandon()
         _unwind(owner)  # now: when Python deletes the task, this would end the next session
-        self._then, self._ready, self._reopening = _Then.STAY, None, asyncio.Lock()
-        self._leave, self._left = asyncio.Event(), asyncio.Event()
-        self.client = self.known = self.backoff = None
-        self._lost = SessionClosedError(f"{self._place.name}: the session has ended with its event loop.")
+        self.policy = ReconnectPolicy(self._place.spec, self.reconnection)
+        self._ready, self._reopening = None, asyncio.Lock()
+        self.client = self.facts = None
+        self._loss = SessionClosedError(f"{self._place.name}: the session has ended with its event loop.")
         self._become(State.LOST)
 
-    # State changes
+    # What the owner task and requests report
 
     def _become(self, state: State) -> None:
         self.state = state
-        self._changed()
+        self.on_change()
 
-    def _leave_for(self, then: _Then) -> None:
-        """Let the owner task leave the session."""
-        self._then = max(self._then, then)
-        self._leave.set()
-
-    def _begin(self) -> None:
-        assert self.loop is not None
-        if self._ready is None or self._ready.done():
-            self._ready = self.loop.create_future()
-        self._then = _Then.STAY
-        self._lost = self.backoff = self._why = self._tried = None
-        self._sessions = self._vain = 0
-        self.state = State.CONNECTING
-
-    def _pause(self) -> None:
+    def pause(self) -> None:
         """Note that there is no session now; requests wait for the next."""
         if self.client is not None:
             self.client = None
-            self._up_for = time.monotonic() - self._up_since
-            if self._lasted:
-                self.backoff = None
+            self.policy.note_down()
         if self._ready is None or self._ready.done():
             self._ready = asyncio.get_running_loop().create_future()
             # Retrieved, so that asyncio does not report an error without a waiting request.
-            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
-        if self.is_closing or not self._sessions:
-            self._changed()
+            self._ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
+        if self.is_closing or not self.policy.sessions:
+            self.on_change()
         else:
             self._become(State.RECONNECTING if self._goes_on else State.LOST)
 
-    def _away(self, failure: BaseException | None) -> None:
+    def note_lost(self, failure: BaseException | None) -> None:
         """Note that the session is lost, or that an attempt to reconnect has failed."""
-        if self.backoff is None:
-            self.backoff = self.reconnection.backoff()
-        self._lost = closed_error(self._place, self._why or failure)
-        self._pause()
+        self.policy.note_lost()
+        self._loss = closed_error(self._place, self._doubt or failure)
+        self.pause()
 
-    def _resume(self, client: Client, *, afresh: bool) -> None:
+    def give_up(self, why: Exception) -> None:
+        """Note why the session is given up."""
+        self._doubt = why
+        self._loss = closed_error(self._place, why)
+
+    def resume(self, client: Client, *, afresh: bool) -> None:
         """Note that there is a session; `afresh` if the server may offer something else than before."""
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
         self.client = client
-        self.known = Known(
+        self.facts = ServerFacts(
             client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions
         )
-        self._lost = self._why = self._tried = None
-        self._up_since = time.monotonic()
+        self._loss = self._doubt = None
+        self.policy.note_open()
         if afresh:
             self.reconnects += 1
             for kind in KINDS:
@@ -354,66 +319,67 @@ class Supervisor:
 
     def _finish(self, failure: BaseException | None) -> None:
         """Note that there will be no further session."""
-        if not self.is_closing:
-            self._lost = closed_error(self._place, self._why or failure)
-            if self._then is _Then.GIVE_UP and self.backoff is not None and self.reconnection.covers(self.spec):
-                self._lost = gave_up(self._lost, self.backoff, self.last_attempt())
-        if self._then is not _Then.REPLACE:
-            never = not self._sessions and not self.is_closing
-            self._refuse(connect_error(failure or EOFError("closed"), self._place) if never else self.gone())
-        self._become(State.LOST if self._lost is not None else State.CLOSED)
+        policy = self.policy
+        if not policy.is_closing:
+            self._loss = closed_error(self._place, self._doubt or failure)
+            if policy.next_step is NextStep.GIVE_UP and policy.backoff is not None and policy.covers:
+                self._loss = gave_up(self._loss, policy.backoff, self.last_attempt())
+        if policy.next_step is not NextStep.REPLACE:
+            never_open = not policy.sessions and not policy.is_closing
+            self._refuse(connect_error(failure or EOFError("closed"), self._place) if never_open else self.gone())
+        self._become(State.LOST if self._loss is not None else State.CLOSED)
 
-    def _refuse(self, failed: Exception) -> None:
+    def _refuse(self, error: Exception) -> None:
         """Fail the requests that wait for a session."""
-        failed.__context__ = failed.__cause__ = None
+        error.__context__ = error.__cause__ = None
         if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(failed)
+            self._ready.set_exception(error)
             self._ready.exception()  # retrieved, so that asyncio does not report it
 
     def _owner_ended(self, owner: asyncio.Task[None]) -> None:
         """Fail what still waits for a session, in case the owner task ended by an error that it does not handle."""
         if owner is not self.owner or owner.cancelled() or (error := owner.exception()) is None:
             return
-        text = f"{self._place.name}: {self.spec.where} failed: {type(error).__name__}: {text_of(error, self._place)}"
-        self._lost = SessionClosedError(text)
-        self._refuse(self._lost if self._sessions else ConnectError(text))
+        where, text = self._place.spec.where, text_of(error, self._place)
+        text = f"{self._place.name}: {where} failed: {type(error).__name__}: {text}"
+        self._loss = SessionClosedError(text)
+        self._refuse(self._loss if self.policy.sessions else ConnectError(text))
         self._become(State.LOST)
 
     def report(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
         """Note what a transport or a request has learned about a session, by default the present one."""
+        policy = self.policy
         if event is Event.LOGGED_IN:
             self._catalog.outdate()
             self._notices.reads.forget()
         elif event is Event.FORGOTTEN:
-            if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
-                self._forgotten = True
-                self._leave_for(_Then.RENEW)
-                self._pause()
+            is_latest = self.facts is not None and self.facts.client is session
+            if is_latest and policy.next_step in (NextStep.STAY, NextStep.REOPEN):
+                policy.is_forgotten = True
+                policy.leave_for(NextStep.RENEW)
+                self.pause()
         elif event is Event.UNINITIALIZED:
-            negotiation = self._negotiation
-            if self.client is session and negotiation is not None and negotiation.fall_back():
-                self._notices.remarks.add(
-                    "it answers server/discover with 2026-07-28, and then wants `initialize`; "
-                    "the session began again with the handshake"
-                )
-                self._leave_for(_Then.RENEW)
-                self._pause()
+            if self.client is session and self._task is not None and self._task.fall_back():
+                policy.leave_for(NextStep.RENEW)
+                self.pause()
         elif event is Event.ENDED:
-            if not self.is_closing:
-                self._lost = closed_error(self._place)
-            self._leave_for(_Then.REOPEN)
-            self._pause()
-        elif self.client is not None and not self._leave.is_set():
-            self._why = why
-            self._lost = closed_error(self._place, why)
+            if not policy.is_closing:
+                self._loss = closed_error(self._place)
+            policy.leave_for(NextStep.REOPEN)
+            self.pause()
+        elif self.client is not None and not policy.leave.is_set():
+            self._doubt = why
+            self._loss = closed_error(self._place, why)
             # Over HTTP the session may outlive the connection: the owner task asks the server.
-            self._leave_for(_Then.STAY if isinstance(self.spec, HttpSpec) else _Then.REOPEN)
-            self._pause()
+            policy.leave_for(NextStep.STAY if isinstance(self._place.spec, HttpSpec) else NextStep.REOPEN)
+            self.pause()
 
     def stream_cut(self, why: BaseException) -> None:
         """Note that a notification stream was cut. Over HTTP that is the first sign that a server is gone."""
-        if isinstance(self.spec, HttpSpec):
+        if isinstance(self._place.spec, HttpSpec):
             self.report(Event.DOUBTED, None, why)
+
+    # What requests wait for
 
     async def back(self) -> None:
         """Return when the session is open again. Raises MCPMagicError if the session is given up."""
@@ -422,22 +388,21 @@ class Supervisor:
 
     def gone(self) -> SessionClosedError:
         """Return the error for a request without a session; it was not sent."""
-        if self._lost is not None:
-            gone = type(self._lost)(*self._lost.args, stderr=self._lost.stderr)
+        if self._loss is not None:
+            error = type(self._loss)(*self._loss.args, stderr=self._loss.stderr)
         elif self.is_closing:
             name = self._place.name
-            again = f"`%mcp reconnect {name}` opens it again" if self._held() else "`%mcp connect` opens one"
-            gone = SessionClosedError(f"{name}: the session was closed; {again}.")
+            again = f"`%mcp reconnect {name}` opens it again" if self._is_current() else "`%mcp connect` opens one"
+            error = SessionClosedError(f"{name}: the session was closed; {again}.")
         else:
-            gone = closed_error(self._place)
-        gone.sent = False
-        return gone
+            error = closed_error(self._place)
+        error.sent = False
+        return error
 
     def last_attempt(self) -> str:
         """Say why the last attempt to reconnect failed; "" if there was none."""
-        if self._tried is None:
-            return ""
-        return str(connect_error(self._tried, self._place))
+        error = self.policy.attempt_error
+        return "" if error is None else str(connect_error(error, self._place))
 
     async def after_failure(self, client: Client, failure: BaseException) -> None:
         """Note that a request has failed; if the server has ended, wait a moment until it is known how."""
@@ -447,41 +412,42 @@ class Supervisor:
 
     async def last_words(self) -> None:
         """Give the owner task a moment to notice how the server has ended, so that state and last output are known."""
-        owner = self.owner
-        if owner is None or owner.done() or self._left.is_set() or not self._leave.is_set():
+        owner, task = self.owner, self._task
+        if owner is None or task is None or owner.done() or task.is_left.is_set() or not self.policy.leave.is_set():
             return
-        if isinstance(self.spec, HttpSpec) and self.comes_back:
+        if isinstance(self._place.spec, HttpSpec) and self.comes_back:
             return
-        left = asyncio.ensure_future(self._left.wait())
-        await asyncio.wait({owner, left}, timeout=DEATH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        left.cancel()
+        leaving = asyncio.ensure_future(task.is_left.wait())
+        await asyncio.wait({owner, leaving}, timeout=DEATH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
 
-    # The owner task
+    # What the user does
 
     async def open(self) -> None:
         """Do what `Connection.open` says."""
         self.check_process()
         self._abandon_stranded()
         quiet_sdk_logging()
-        loop = asyncio.get_running_loop()
-        if self.loop not in (None, loop):  # the next `asyncio.run` of a program: events belong to the loop before
-            self._leave, self._left = asyncio.Event(), asyncio.Event()
-        self.loop = self._catalog.loop = loop
-        self._begin()
-        assert self._ready is not None
+        loop = self.loop = self._catalog.loop = asyncio.get_running_loop()
+        if self._ready is None or self._ready.done():
+            self._ready = loop.create_future()
+        self._loss = self._doubt = None
+        self.state = State.CONNECTING
+        self.policy = ReconnectPolicy(self._place.spec, self.reconnection)
+        self._task = OwnerTask(self, self._place, self._services, self._recorder, self._notices, self._drain)
         started = time.perf_counter()
-        name, reports = self._place.name, self._services.reports
-        does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
-        request = InFlightRequest(f"{does} {self.spec.where}", name, reports, look=Look(detail=self._place.last_line))
+        name, where, reports = self._place.name, self._place.spec.where, self._services.reports
+        does = "starting" if isinstance(self._place.spec, StdioSpec) else "connecting to"
+        request = InFlightRequest(f"{does} {where}", name, reports, look=Look(detail=self._place.last_line))
         context = copy_context()
         context.run(shown_reports.set, (request.report,))  # a log-in stops its clock
-        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}", context=context)
+        self.owner = loop.create_task(self._own(self._task), name=f"mcp_magic connection {name}", context=context)
         self.owner.add_done_callback(self._owner_ended)
         try:
             with request:
                 await asyncio.shield(self._ready)
         except (asyncio.CancelledError, CallCancelledError) as error:
-            self._then = _Then.CLOSE
+            self.policy.next_step = NextStep.CLOSE
             self._become(State.CLOSED)
             self.owner.cancel()  # it ends its server by itself; the interrupted caller does not wait for that
             if isinstance(error, CallCancelledError):
@@ -490,21 +456,31 @@ class Supervisor:
             raise
         self.connect_seconds = time.perf_counter() - started
 
+    async def _own(self, task: OwnerTask) -> None:
+        failure: BaseException | None = None
+        try:
+            failure = await task.run()
+        finally:
+            self.facts = None
+            await self._catalog.close()
+            self._recorder.trace.settle()
+            self._finish(failure)
+
     async def close(self) -> None:
         """Do what `Connection.close` says."""
         if self.is_of_other_process:  # the server stays: it serves the parent
             return
         self._closes += 1
         self._abandon_stranded()
-        await self._close(_Then.CLOSE)
+        await self._close(NextStep.CLOSE)
 
-    async def _close(self, then: _Then) -> None:
-        self._leave_for(then)
-        self._lost = None
+    async def _close(self, step: NextStep) -> None:
+        self.policy.leave_for(step)
+        self._loss = None
         self._become(State.CLOSED)
         if (owner := self.owner) is None or owner.done():
             return
-        if self._entering:  # the server may never answer: do not wait for it
+        if self._task is not None and self._task.is_opening:  # the server may never answer: do not wait for it
             owner.cancel()
         await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
         if not owner.done():
@@ -519,110 +495,146 @@ class Supervisor:
         async with self._reopening:
             if self._closes == closes:
                 try:
-                    await self._close(_Then.REPLACE)
+                    await self._close(NextStep.REPLACE)
                 finally:
-                    self._leave_for(_Then.CLOSE)  # if the session cannot be replaced, it stays closed
+                    self.policy.leave_for(NextStep.CLOSE)  # if the session cannot be replaced, it stays closed
             if self._closes != closes:
-                gone = self.gone()
-                self._refuse(gone)
-                raise gone
+                error = self.gone()
+                self._refuse(error)
+                raise error
             self.opened_by_hand += by_hand
             await self.open()
             for kind in KINDS:
                 self._catalog.changed(kind)
 
-    async def _own(self) -> None:
-        """Run the owner task, which leaves all contexts that it enters."""
-        failure: BaseException | None = None
-        try:
-            while True:
-                before = self._sessions
-                failure = await self._hold()
-                opened = self._sessions > before
-                if not self._sessions or not self._goes_on or (not opened and is_hopeless(self._tried)):
-                    break
-                self._away(failure)
-                self._leave.clear()
-                if not (opened and self._lasted) and not await self._rest():
-                    break
-        finally:
-            self.known = None
-            await self._catalog.close()
-            self._recorder.trace.settle()
-            self._finish(failure)
+
+class OwnerTask:
+    """Opens, holds and leaves the sessions of one opening, in one task; `supervisor` learns what happens.
+
+    `is_opening` is true while it opens a transport or a session: the server may never answer. `is_left` is set while
+    there is no session.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        place: ErrorContext,
+        services: Services,
+        recorder: Recorder,
+        notices: Notices,
+        drain: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self.is_opening = False
+        self.is_left = asyncio.Event()
+        self._supervisor = supervisor
+        self._policy = supervisor.policy
+        self._place = place
+        self._services = services
+        self._recorder = recorder
+        self._notices = notices
+        self._drain = drain
+        self._negotiation = Negotiation(place.spec, services.protocols)
+
+    def fall_back(self) -> bool:
+        """Begin the next session with the handshake, if that is possible; return whether it is."""
+        if not self._negotiation.fall_back():
+            return False
+        self._notices.remarks.add(
+            "it answers server/discover with 2026-07-28, and then wants `initialize`; "
+            "the session began again with the handshake"
+        )
+        return True
+
+    async def run(self) -> BaseException | None:
+        """Hold sessions until there is no next one; return the error that ended the last, if any."""
+        policy = self._policy
+        while True:
+            before = policy.sessions
+            failure = await self._hold()
+            opened = policy.sessions > before
+            if not policy.sessions or not policy.goes_on or (not opened and is_hopeless(policy.attempt_error)):
+                return failure
+            self._supervisor.note_lost(failure)
+            policy.leave.clear()
+            if not (opened and policy.lasted) and not await policy.rest(self._supervisor.on_change):
+                return failure
 
     async def _hold(self) -> BaseException | None:
         """Open the transport and hold sessions over it until the last ends; return the error, if any."""
-        self._entering = True
+        self.is_opening = True
         failure: BaseException | None = None
         try:
             async with AsyncExitStack() as stack:
                 wire = Wire(
                     self._recorder,
-                    self._services.logins,
-                    self.report,
-                    self.back,
+                    self._services.authenticate,
+                    self._supervisor.report,
+                    self._supervisor.back,
                     self._notices.warn,
                     self._notices.remarks.add,
                 )
-                transport = await self._services.open_transport(self.spec, wire, stack)
+                transport = await self._services.open_transport(self._place.spec, wire, stack)
                 self._place.wire = wire
                 await self._hold_sessions(wire, transport)
         except Exception as error:
             failure = error
-            if self._entering:  # requests of an open session say it themselves
-                self._recorder.give_up(None, why_unanswered(error, is_closing=self.is_closing))
+            if self.is_opening:  # requests of an open session say it themselves
+                self._recorder.give_up(None, why_unanswered(error, is_closing=self._policy.is_closing))
         finally:
-            self._pause()
-            self._left.set()
-        if failure is not None and self._entering and self._sessions:
-            self._tried = connect_error(failure, self._place)
-            self._tried.__context__ = self._tried.__cause__ = None
-        self._entering = False
+            self._supervisor.pause()
+            self.is_left.set()
+        if failure is not None and self.is_opening and self._policy.sessions:
+            self._policy.attempt_error = connect_error(failure, self._place)
+            self._policy.attempt_error.__context__ = self._policy.attempt_error.__cause__ = None
+        self.is_opening = False
         return failure
 
     async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
         """Hold a session until it should end; if the server has forgotten it, hold a new one."""
-        self._negotiation = negotiation = Negotiation(self.spec, self._services.protocols)
-        self._then = max(self._then, _Then.RENEW)
-        while self._then is _Then.RENEW:
-            self._then, self._entering = _Then.STAY, True
-            self._leave.clear()
-            leaving = self._forgotten = False
-            current_attempt.set(wire.begins(negotiation.probe(wire.errlog), negotiation.version))
+        policy, spec = self._policy, self._place.spec
+        self._negotiation = negotiation = Negotiation(spec, self._services.protocols)
+        policy.next_step = max(policy.next_step, NextStep.RENEW)
+        while policy.next_step is NextStep.RENEW:
+            policy.next_step, self.is_opening = NextStep.STAY, True
+            policy.leave.clear()
+            leaving = policy.is_forgotten = False
+            current_attempt.set(wire.start_opening(negotiation.probe(wire.errlog), negotiation.version))
             try:
-                server, prepare = transport.make(), transport.prepare
-                session = self._notices.session(server, self.spec.timeout, prepare, negotiation.way)
+                session = self._notices.session(transport.make(), spec.timeout, transport.prepare, negotiation.way)
                 async with self._unless_listening(session, wire) as client:
                     current_attempt.set(None)
                     build_models(client.protocol_version)
                     negotiation.opened(client)
                     wire.opened(client)
-                    self._entering = False
-                    self._left.clear()
-                    self.opened_at = time.time()
-                    self._sessions += 1
-                    self._resume(client, afresh=self._sessions > 1)
+                    self.is_opening = False
+                    self.is_left.clear()
+                    policy.sessions += 1
+                    self._supervisor.opened_at = time.time()
+                    self._supervisor.resume(client, afresh=policy.sessions > 1)
                     await self._attend(client, wire)
-                    leaving = self.is_closing or self._then is _Then.RENEW
-                    wire.left()
-                    self._pause()
-                    if self._then is _Then.RENEW:
-                        await self._drained(DRAIN_SECONDS)
+                    leaving = policy.is_closing or policy.next_step is NextStep.RENEW
+                    wire.clear_session()
+                    self._supervisor.pause()
+                    if policy.next_step is NextStep.RENEW:
+                        await self._drain(DRAIN_SECONDS)
             except Exception as error:
-                entering = self._entering and not self.is_closing
-                if entering and (negotiation.names_version(error) or negotiation.another(error, wire.probe)):
+                opening = self.is_opening and not policy.is_closing
+                if opening and (negotiation.names_version(error) or negotiation.another(error, wire.probe)):
                     if negotiation.version:
                         wire.remark(
                             "it refuses the newest handshake instead of answering with a version of its own; "
                             f"{negotiation.version} was asked for"
                         )
-                    wire.began_in_vain()
-                    self._then = _Then.RENEW
+                    wire.discard_failed_opening()
+                    policy.next_step = NextStep.RENEW
                 elif not leaving:  # errors while a session is closed on purpose do not matter
                     raise
-            if leaving and self._then is _Then.RENEW and not (self._may_renew(wire) and await self._pace()):
-                return
+            if leaving and policy.next_step is NextStep.RENEW:
+                if (why := policy.count_forgotten(answered=wire.has_answered)) is not None:
+                    self._supervisor.give_up(why)
+                    return
+                if not await policy.pace(self._notices.remarks.add):
+                    return
 
     @asynccontextmanager
     async def _unless_listening(
@@ -631,91 +643,56 @@ class Supervisor:
         """Enter a session, but stop waiting for a program that turns out to listen at a URL instead."""
         async with AsyncExitStack() as stack:
             entering = stack.enter_async_context(session)
-            if isinstance(self.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
-                yield await unless_listening(entering, self._place.heard, partial(terminate, wire.errlog.file))
+            if isinstance(self._place.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
+                yield await unless_listening(entering, self._place.output, partial(terminate, wire.errlog.file))
             else:
                 yield await entering
 
     async def _attend(self, client: Client, wire: Wire) -> None:
         """Wait until the session should end; meanwhile check on a server that may be gone."""
         while True:
-            await self._leave.wait()
-            if self._then is not _Then.STAY:
+            await self._policy.leave.wait()
+            if self._policy.next_step is not NextStep.STAY:
                 return
-            self._leave.clear()
+            self._policy.leave.clear()
             if not await self._outlast(client, wire):
                 return
 
     async def _outlast(self, client: Client, wire: Wire) -> bool:
         """Ping a server that may be gone until it answers; return whether the session goes on."""
-        failed = 0
-        while not self._leave.is_set():
-            found = await self._unless_left(look(client, self.reconnection.ping, wire.asks()))
-            if found is None:
+        policy, seconds = self._policy, self._services.reconnection.ping
+        failures = 0
+        while not policy.leave.is_set():
+            answer, why = await self._unless_left(look(client, seconds, wire.new_attempt()))
+            if answer is None:
                 break
-            answer, why = found
             # Since 2026-07-28 nothing tells whether a server that was away is still the same.
-            anew = answer is Answer.HERE and failed and client.session.discover_result is not None
+            anew = answer is Answer.HERE and failures and client.session.discover_result is not None
             if answer is Answer.FORGOTTEN or anew:
-                self._forgotten = not failed  # one that was away has started again
-                self._leave_for(_Then.RENEW)
+                policy.is_forgotten = not failures  # one that was away has started again
+                policy.leave_for(NextStep.RENEW)
                 return False
             if answer is Answer.HERE:
-                self._resume(client, afresh=failed > 0)
+                self._supervisor.resume(client, afresh=failures > 0)
                 return True
-            failed += 1
-            self._tried = why
-            self._away(None)
-            if answer is Answer.REFUSED or not self._goes_on:
-                self._leave_for(_Then.GIVE_UP)
+            failures += 1
+            policy.attempt_error = why
+            self._supervisor.note_lost(None)
+            if answer is Answer.REFUSED or not policy.goes_on:
+                policy.leave_for(NextStep.GIVE_UP)
                 return False
-            if not await self._rest():
+            if not await policy.rest(self._supervisor.on_change):
                 return False
         return False
 
-    async def _unless_left(self, asking: Coroutine[Any, Any, Any]) -> Any:
-        """Await something; return None if the session should end first."""
-        asked, left = asyncio.ensure_future(asking), asyncio.ensure_future(self._leave.wait())
+    async def _unless_left(
+        self, looking: Coroutine[Any, Any, tuple[Answer, BaseException | None]]
+    ) -> tuple[Answer | None, BaseException | None]:
+        """Await an answer; return (None, None) if the session should end first."""
+        answer, leaving = asyncio.ensure_future(looking), asyncio.ensure_future(self._policy.leave.wait())
         try:
-            await asyncio.wait({asked, left}, return_when=asyncio.FIRST_COMPLETED)
-            return asked.result() if asked.done() else None
+            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else (None, None)
         finally:
-            asked.cancel()
-            left.cancel()
-
-    def _may_renew(self, wire: Wire) -> bool:
-        """Count a forgotten session; give up if the server has forgotten many in a row and answered nothing."""
-        in_vain = self._forgotten and not (wire.heard or self._lasted)
-        self._vain = self._vain + 1 if in_vain else 0
-        if self._vain < MAX_FORGOTTEN:
-            return True
-        self._why = ConnectionError(f"it forgot {self._vain} sessions in a row, each before it answered anything")
-        self._lost = closed_error(self._place, self._why)
-        self._leave_for(_Then.GIVE_UP)
-        return False
-
-    async def _pace(self) -> bool:
-        """Pause before a forgotten session is renewed, if that happens often; return False to leave the session."""
-        pause = self._pacing.pause()
-        if not pause:
-            return True
-        self._notices.remarks.add("it forgets its sessions all the time; they are renewed with growing pauses")
-        self._leave.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await self._leave.wait()
-        return not self.is_closing
-
-    async def _rest(self) -> bool:
-        """Pause before the next attempt; return False to give up or to leave the session."""
-        assert self.backoff is not None
-        if self.backoff.left <= 0:
-            self._leave_for(_Then.GIVE_UP)
-            return False
-        pause = self.backoff.pause()
-        self._changed()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await self._leave.wait()
-        self.backoff.next = None
-        return not self._leave.is_set()
+            answer.cancel()
+            leaving.cancel()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.calls.call import Call, CallObserver
     from mcp_magic.session.supervisor import Supervisor
-    from mcp_magic.session.wire import Place
+    from mcp_magic.session.wire import ErrorContext
 
 GET, UPDATE, CANCEL = "tasks/get", "tasks/update", "tasks/cancel"
 
@@ -67,7 +67,7 @@ class Tasks:
 
     def __init__(
         self,
-        place: Place,
+        place: ErrorContext,
         supervisor: Supervisor,
         sender: RequestSender,
         reports: Reports,

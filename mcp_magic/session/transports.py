@@ -15,7 +15,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -33,7 +33,7 @@ from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
-from mcp_magic.session.wire import Event, Wire
+from mcp_magic.session.wire import LOG_IN, Wire
 from mcp_magic.stderr import know_processes, log_for, started_early
 
 if TYPE_CHECKING:
@@ -446,8 +446,6 @@ def _refuse_in_browser(lacks: str) -> None:
 def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
     import httpx2
 
-    from mcp_magic.auth.client import AuthContext, log_in_with
-
     timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None, pool=None)
     headers = dict(spec.headers)
     if spec.client_factory is not None:
@@ -464,21 +462,15 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
             pool = ConnectionPool(cache(lambda: context or httpx2.create_ssl_context()))
             client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=pool)
     _observe(client, wire)
-    about = wire.recorder
-    logged_in = partial(wire.report, Event.LOGGED_IN)
-    log_in = AuthContext(
-        about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open, logged_in, wire.remark
-    )
-    log_in_with(client, log_in)
+    wire.authenticate(client, spec, wire)
     return client
 
 
 def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
     """Record how each request is answered, in its attempt and in the trace; requests of a log-in are left out."""
-    from mcp_magic.auth.client import OWN
 
     async def remember(response: httpx2.Response) -> None:
-        if OWN in response.request.extensions:
+        if LOG_IN in response.request.extensions:
             return
         method, headers = (
             response.request.method,
@@ -496,7 +488,7 @@ def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
             attempt.happened(event)
 
     async def watch(request: httpx2.Request) -> None:
-        if OWN not in request.extensions:
+        if LOG_IN not in request.extensions:
             request.extensions.setdefault("trace", CloseOnFailedTLS(count))
 
     hooks = client.event_hooks

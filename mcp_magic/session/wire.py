@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from mcp_magic.auth.login import LogIns
-from mcp_magic.config.specs import Spec, StdioSpec
+from mcp_magic.config.specs import HttpSpec, Spec, SseSpec, StdioSpec
 from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import named
 from mcp_magic.results.reasons import MAX_LINE, with_data
@@ -17,6 +16,7 @@ from mcp_magic.session.negotiation import Probe
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
 
     from mcp_magic.trace.trace import Recorder
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 NOT_RECORDED = "mcp_magic/cassette"  # marks, in the `data` of an error, that a cassette has no answer to the request
 
 
-class Place:
-    """The connection that an error is about; `quiet` is the end of the stderr that does not tell of a failure."""
+class ErrorContext:
+    """The connection that an error is about. Its stderr from `stderr_offset` on may tell the cause."""
 
     def __init__(self, name: str, spec: Spec, wire: Wire | None = None) -> None:
         self.name = name
         self.spec = spec
         self.wire = wire
-        self.quiet: Position | None = None
+        self.stderr_offset: Position | None = None
 
     def masked(self, text: str) -> str:
         """Return a server's text with all known secrets masked, including tokens of its log-in."""
@@ -67,11 +67,11 @@ class Place:
         lines = self.stderr().strip().splitlines()
         return lines[-1] if lines else ""
 
-    def heard(self) -> str:
+    def output(self) -> str:
         """Return all output of its process: stderr, and stdout lines that are no messages."""
         return "\n".join([self.stderr(), *(self.wire.garbage if self.wire else [])])
 
-    def ended(self) -> str:
+    def exit_text(self) -> str:
         """Return how its process ended, as ` (exit code 3)`; "" if unknown."""
         errlog = self.wire.errlog if self.wire else None
         how = (self.wire.exited if self.wire else "") or (how_ended(errlog.file) if errlog else "")
@@ -82,7 +82,7 @@ class Place:
         return self.masked(self.wire.garbage[0])[:120] if self.wire and self.wire.garbage else ""
 
 
-def text_of(error: BaseException, place: Place) -> str:
+def text_of(error: BaseException, place: ErrorContext) -> str:
     """Return the telling line of an error, with what the `data` of a JSON-RPC error says more, secrets masked."""
     text = str(error).strip() or type(error).__name__
     if named(error, "pydantic_core", "ValidationError"):
@@ -91,7 +91,7 @@ def text_of(error: BaseException, place: Place) -> str:
     return place.masked(with_data(text, getattr(error, "data", None))[: 2 * MAX_LINE])[:MAX_LINE]
 
 
-def not_recorded(error: BaseException, place: Place) -> bool:
+def not_recorded(error: BaseException, place: ErrorContext) -> bool:
     """Whether a cassette answered that it has no recording; a real server cannot cause this."""
     data = getattr(error, "data", None)
     return place.wire is not None and place.wire.replayed and isinstance(data, dict) and NOT_RECORDED in data
@@ -120,6 +120,17 @@ Report = Callable[..., None]
 """Tells the supervisor of an event: `(event, session=None, why=None)`, the session that it is about, and its error."""
 
 
+Authenticator = Callable[["httpx2.AsyncClient", HttpSpec | SseSpec, "Wire"], None]
+"""Adds the log-in of a session to its HTTP client."""
+
+LOG_IN = "mcp_magic_oauth"
+"""Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""
+
+
+def no_log_in(client: httpx2.AsyncClient, spec: HttpSpec | SseSpec, wire: Wire) -> None:
+    """Leave an HTTP client without a log-in."""
+
+
 async def _never() -> None:
     await asyncio.Event().wait()
 
@@ -130,13 +141,13 @@ class Wire:
 
     `warn` shows a text below the pending call. `remark` takes what was odd in a message that was understood, and if
     that is logged. `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not
-    end the session. `heard` is whether the session has answered a request after the handshake. `version` is what the
-    handshake asks for, "" for the newest. `made_up` has the ids of the requests whose answers a transport makes up from
-    an HTTP status.
+    end the session. `has_answered` is whether the session has answered a request after the handshake. `version` is what
+    the handshake asks for, "" for the newest. `made_up` has the ids of the requests whose answers a transport makes up
+    from an HTTP status.
     """
 
     recorder: Recorder
-    logins: LogIns = field(default_factory=LogIns)
+    authenticate: Authenticator = no_log_in
     report: Report = lambda event, session=None, why=None: None
     back: Callable[[], Awaitable[None]] = _never
     warn: Callable[[str], None] = lambda text: None
@@ -149,28 +160,28 @@ class Wire:
     modern: bool = False
     session: Client | None = None
     replayed: bool = False
-    heard: bool = False
+    has_answered: bool = False
     version: str = ""
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
     made_up: set[int | str] = field(default_factory=set)
 
-    def asks(self) -> Attempt:
+    def new_attempt(self) -> Attempt:
         """Return a new `Attempt` that records the answer to the next request."""
         self.opening = Attempt()
         return self.opening
 
-    def begins(self, probe: Probe, version: str = "") -> Attempt:
+    def start_opening(self, probe: Probe, version: str = "") -> Attempt:
         """Note that a session is being opened; return the `Attempt` that records the answer."""
-        self.probe, self.version, self.heard = probe, version, False
-        return self.asks()
+        self.probe, self.version, self.has_answered = probe, version, False
+        return self.new_attempt()
 
     def opened(self, session: Client) -> None:
         """Note that a session is open."""
         self.session, self.modern, self.open = session, session.session.discover_result is not None, True
         self.recorder.opened()
 
-    def left(self) -> None:
+    def clear_session(self) -> None:
         """Note that the session is being left."""
         self.session = None
 
@@ -179,15 +190,15 @@ class Wire:
         self.session = None
         self.report = lambda event, session=None, why=None: None
 
-    def began_in_vain(self) -> None:
-        """Forget a failed opening: the session is now begun in another way."""
+    def discard_failed_opening(self) -> None:
+        """Forget a failed opening, because another way of opening is tried next."""
         self.garbage.clear()
         self.stray = ""
         self.recorder.ended()
         if self.errlog is not None:
             self.errlog.hide()
 
-    def strayed(self, text: str) -> None:
+    def note_stray_reply(self, text: str) -> None:
         """Note a stray answer."""
         self.stray = self.stray or text
         self.warn(text)

@@ -85,5 +85,5 @@ async def test_a_page_whose_address_is_too_long_is_declined(host):
     person = Person(host)
     flood = await host.connect(FLOOD, name="flood")
     params = ElicitRequestURLParams(message="Go", url=f"https://a.example/{'x' * 100_000}")
-    assert (await flood.notices.questions(None, params)).action == "decline"
+    assert (await flood.notices.questions.elicitation(None, params)).action == "decline"
     assert person.asked == []

@@ -23,7 +23,7 @@ from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session import failures
 from mcp_magic.session.failures import connect_error, request_error
-from mcp_magic.session.wire import Place, Wire
+from mcp_magic.session.wire import ErrorContext, Wire
 from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ JOINED_BADLY = re.compile(
 
 def answered(status: int) -> Iterator[Exception]:
     """Errors of an HTTP status, while connecting and in a session."""
-    place, attempt = Place("web", WEB), Attempt()
+    place, attempt = ErrorContext("web", WEB), Attempt()
     attempt.status = status
     response = httpx2.Response(status, request=httpx2.Request("POST", WEB.url))
     yield connect_error(httpx2.HTTPStatusError("x", request=response.request, response=response), place)
@@ -51,13 +51,13 @@ def answered(status: int) -> Iterator[Exception]:
 def coded(code: int, said: str) -> Iterator[Exception]:
     """Errors of a JSON-RPC code, by a server that says something."""
     for data in (None, {"supported": ["2025-11-25"]}, {"requiredCapabilities": {"roots": {}}}):
-        yield request_error(MCPError(code, said or "x", data), Place("web", WEB), "web:tool")
+        yield request_error(MCPError(code, said or "x", data), ErrorContext("web", WEB), "web:tool")
 
 
 def failed(said: str) -> Iterator[Exception]:
     """Errors of everything else."""
-    stdio = Place("local", StdioSpec(command="server"))
-    web = Place("web", WEB, Wire(Recorder("web", WEB)))
+    stdio = ErrorContext("local", StdioSpec(command="server"))
+    web = ErrorContext("web", WEB, Wire(Recorder("web", WEB)))
     for error in (
         OSError(said),
         PermissionError(13, said),

@@ -16,9 +16,9 @@ from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
 from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import CODES
 from mcp_magic.session.failures import connect_error, request_error
-from mcp_magic.session.wire import Place
+from mcp_magic.session.wire import ErrorContext
 
-HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
+HTTP = ErrorContext("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
 TRANSPORT_ERRORS = [
     kind
     for _, kind in inspect.getmembers(httpx2, inspect.isclass)
@@ -108,13 +108,13 @@ async def test_a_status_in_a_session_says_whose_fault_it_is(status):
 
 
 def test_programs_and_websockets_that_fail_are_explained():
-    program = Place("x", StdioSpec(command="x"))
+    program = ErrorContext("x", StdioSpec(command="x"))
     for error in (
         PermissionError(13, "no"),
         NotADirectoryError(20, "Not a directory"),
         OSError(8, "Exec format error"),
     ):
         assert type(connect_error(error, program)) is errors.CommandNotFoundError
-    place = Place("ws", WebSocketSpec(url="ws://127.0.0.1:1/"))
+    place = ErrorContext("ws", WebSocketSpec(url="ws://127.0.0.1:1/"))
     assert isinstance(connect_error(InvalidURI("x", "bad"), place), errors.TargetError)
     assert isinstance(connect_error(InvalidHandshake("no"), place), errors.NotAnMCPServerError)

@@ -14,7 +14,7 @@ from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import ConnectError, InvalidResponseError, RequestTimeoutError
 from mcp_magic.session import stdio
 from mcp_magic.session.failures import connect_error
-from mcp_magic.session.wire import Place, Wire
+from mcp_magic.session.wire import ErrorContext, Wire
 from mcp_magic.trace.trace import Recorder, fault
 from tests.support.checking import assert_clear, outcome
 from tests.support.no_json_server import BREAKS, serve_no_json
@@ -88,7 +88,7 @@ async def test_a_stray_answer_to_the_handshake_is_told(host):
     with pytest.raises(ConnectError, match=r'it came with id "#\d", which no request has; the request has id \d'):
         await host.connect([sys.executable, "-c", MISNUMBERS], name="rogue")
     spec = StdioSpec(command="server", timeout=5)
-    place = Place("rogue", spec, Wire(Recorder("rogue", spec), stray=STRANGE))
+    place = ErrorContext("rogue", spec, Wire(Recorder("rogue", spec), stray=STRANGE))
     assert str(connect_error(TimeoutError(), place)) == (
         "rogue: server did not answer the handshake within 5 s (--timeout S waits longer).\n"
         f"  {STRANGE} (fault: the server)."
