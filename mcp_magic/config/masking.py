@@ -14,7 +14,6 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
-from mcp_magic._compat import IN_BROWSER
 from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, is_secret_name
 
 if TYPE_CHECKING:
@@ -462,15 +461,6 @@ def to_json(value: Any) -> bytes:
         return json.dumps(value, default=str).encode()
     except (ValueError, TypeError, RecursionError):
         return b""
-
-
-def short_json() -> Callable[[Any], bytes]:
-    """Return the fastest function that writes short JSON; it raises TypeError or ValueError if a value is not JSON."""
-    if IN_BROWSER:  # there is no orjson
-        return _pydantics()[0]
-    from orjson import dumps
-
-    return dumps
 
 
 def is_long(value: dict[str, Any]) -> bool:

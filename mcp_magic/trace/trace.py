@@ -1,8 +1,9 @@
 """Keeps the messages of sessions, and pairs requests with their answers.
 
-Messages are masked in batches, which halves the time, and before anything reads them: each reader goes through
-`Trace.settle`. To mask only what is read would save more, but secrets would lie in memory until then. A long message is
-cut before it is written as JSON, because 50 MB would block the loop for a fifth of a second.
+A message is written as JSON at once, because its sender or receiver may change its lists and objects later. Messages
+are paired and masked in batches, and before anything reads them: each reader goes through `Trace.settle`. The batches
+are worth 3 % of a call in this process; without them a call with its trace takes 1.11 of one without. A long message is
+cut before it is written, because 50 MB would block the loop for a fifth of a second.
 
 The trace knows none of its listeners: spans and recordings are taps (`Tap`), which the host adds.
 """
@@ -17,28 +18,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration, json_text, plural
-from mcp_magic.config.masking import Masker, short_json, to_json
+from mcp_magic.config.masking import Masker
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.stderr import ErrorLog, Lines
-from mcp_magic.trace.plain import Form, answer_values, as_json, call_values, form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.protocol import Fault
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
-# messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So at
-# once a message is only written as JSON, because its sender or receiver may change its lists and objects later; of a
-# plain message only the values are copied. The rest is done for a batch of messages: before anything reads the trace,
-# at the end of a session, and at the latest when the batch is full or its time is over.
+# messages or bytes.
 
 OUT, IN, STDERR, KEPT = "→", "←", "stderr", "kept"
 
@@ -61,9 +58,8 @@ class Entry:
     kind: str  # "request", "answer", "error" (a tool's too), "notification", "kept", "line" (of stderr), "garbage"
     method: str  # for an answer that of its request, "" without one
     id: int | str | None
-    length: int  # `size`; of a plain message only once it was masked
-    stored: Any  # bytes: JSON, masked and cut, or the text itself; of a plain message only its values (not yet as JSON)
-    form: Form | None  # what a plain message has besides its values
+    size: int  # bytes as JSON, before masking and cutting
+    text: bytes  # the message as JSON, masked and cut; the text itself for stderr and garbage
     whole: bool  # whether nothing was masked or cut
     seconds: float | None  # from request to answer, for both; until nobody waited for it any more
     pair: int | None  # the number of a request's answer or of an answer's request
@@ -76,32 +72,18 @@ class Entry:
         self.server = server
         self.direction = direction
         self.id = id
-        self.status = self.headers = self.form = self.gave_up = None
+        self.status = self.headers = self.gave_up = None
         self.moment = perf_counter()
 
     def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:
         """Set what the message is, its text to keep, its size, and whether the text is all of it."""
         self.kind, self.method = kind, method[:MAX_NAME]
-        self.stored, self.length, self.whole = text, size, whole
-
-    @property
-    def size(self) -> int:
-        """Bytes as JSON, before masking and cutting."""
-        if self.form is None:
-            return self.length
-        return self.form.rest + len(str(self.id)) + len(self.stored)
-
-    @property
-    def text(self) -> bytes:
-        """The message as JSON, masked and cut; the text itself for stderr and garbage."""
-        return self.stored if self.form is None else to_json(self.message)
+        self.text, self.size, self.whole = text, size, whole
 
     @property
     def message(self) -> Any:
         """The message as JSON data; the text for stderr and garbage."""
-        if self.form is not None:
-            return self.form.fill(cast("int", self.id), json.loads(self.stored))
-        text = self.stored.decode("utf-8", "replace")
+        text = self.text.decode("utf-8", "replace")
         if self.kind in ("line", "garbage"):
             return text
         return json.loads(text)
@@ -177,7 +159,7 @@ class Trace:
             self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
             self._entries.extend(fresh)
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
-            self._size -= len(self._entries.popleft().stored) + ENTRY_BYTES
+            self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
             self._dropped += 1
 
     def limit(self, messages: int, bytes: int) -> None:
@@ -189,7 +171,7 @@ class Trace:
         """Delete the messages of one server or of all; the numbers continue."""
         gone = self.entries(server)
         self._entries = deque(entry for entry in self._entries if server is not None and entry.server != server)
-        self._size -= sum(len(entry.stored) + ENTRY_BYTES for entry in gone)
+        self._size -= sum(len(entry.text) + ENTRY_BYTES for entry in gone)
         self._dropped = self._dropped if server is not None else 0
 
     @property
@@ -295,9 +277,6 @@ class Tap:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
 
-FORMS = 8  # most forms that are made of a connection's calls, and of its answers: some servers send ever new `_meta`
-
-
 def _kind(message: dict[str, Any]) -> str:
     if "method" in message:
         return "notification" if message.get("id") is None else "request"
@@ -314,10 +293,7 @@ class Recorder:
         self.trace = Trace() if trace is None else trace
         self._set(tuple(taps))
         self._masker = Masker(spec.secrets)
-        self._short_json = short_json()
         self._asked: dict[str, dict[str, Entry]] = {OUT: {}, IN: {}}
-        self._forms: dict[str, Form | None] = {OUT: None, IN: None}
-        self._made = {OUT: 0, IN: 0}
         self._lines: Lines | None = None
         self._begins = False
         self._latest = 0.0  # the moment of the latest line of stderr
@@ -344,11 +320,7 @@ class Recorder:
         return f"<Recorder of {self.server!r}: {plural(len(self.entries), 'messages')}>"
 
     def message(self, direction: str, message: dict[str, Any]) -> Entry:
-        """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.
-
-        Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
-        creates few objects and calls few functions.
-        """
+        """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off."""
         if (direction == IN or self._begins) and self._lines is not None and self._lines.is_behind:
             self.stderr()
         self._begins = False
@@ -357,71 +329,27 @@ class Recorder:
         number = message.get("id")
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
-        if not self.trace.messages:
-            return Entry(self.server, direction, number)
         entry = Entry(self.server, direction, number)
-        form = self._forms[direction]
-        if form is None:
-            values = None
-        elif direction == OUT:
-            values = call_values(message, form)
-            entry.kind, entry.method = "request", "tools/call"
-        else:
-            values = answer_values(message, form)
-            entry.kind, entry.method = "error" if form.failed else "answer", ""
-        if values is None:
-            self._write(entry, message)
-        else:
-            entry.form, entry.stored, entry.whole = form, values, True
-        self.trace.add(self, entry)
+        if self.trace.messages:
+            entry.write(_kind(message), message.get("method", ""), *self._masker.write(message))
+            self.trace.add(self, entry)
         return entry
 
-    def _write(self, entry: Entry, message: dict[str, Any]) -> None:
-        """Write the whole message. If it is plain, only the values of those like it are written from now on."""
-        kind, direction = _kind(message), entry.direction
-        entry.write(kind, message.get("method", ""), *self._masker.write(message))
-        if entry.whole and self._made[direction] < FORMS and (form := form_of(message, entry.stored, self._short_json)):
-            self.trace.settle()  # the messages of a batch share their forms
-            self._forms[direction] = form
-            self._made[direction] += 1
-
     def settle(self, batch: list[Entry]) -> int:
-        """Write, pair and mask the messages of a batch, and set how long their requests took; return their bytes.
+        """Pair and mask the messages of a batch, and set how long their requests took; return their bytes.
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        texts = self._written(batch)
-        together = b"\n".join(texts)
-        cut = together.split(b"\n")  # orjson's texts are in larger pieces of memory
-        self._pair(batch, cut if len(cut) == len(texts) else texts)
-        shared = b"\n".join(form.text for form in self._forms.values() if form is not None)
-        if not self._masker.may_hold_secrets(b"%b\n%b" % (together, shared)):
-            return len(together) + 1 - len(texts)
-        for entry in batch:
-            entry.stored, entry.length, entry.form = entry.text, entry.size, None
-            self._mask(entry)
-        return sum(len(entry.stored) for entry in batch)
+        self._pair(batch)
+        if self._masker.may_hold_secrets(b"\n".join(entry.text for entry in batch)):
+            for entry in batch:
+                self._mask(entry)
+        return sum(len(entry.text) for entry in batch)
 
-    def _written(self, batch: list[Entry]) -> Sequence[bytes]:
-        """Return what is kept of each message, before it is masked."""
-        plain = [entry for entry in batch if entry.form is not None]
-        texts = as_json([entry.stored for entry in plain], self._short_json)
-        if None not in texts and len(plain) == len(batch):
-            return cast("Sequence[bytes]", texts)
-        for entry, text in zip(plain, texts, strict=True):
-            if text is not None:
-                entry.stored = text
-            elif entry.form is not None:
-                whole = entry.form.fill(cast("int", entry.id), entry.stored)
-                entry.form = None
-                entry.write(entry.kind, entry.method, *self._masker.write(whole))
-        return [entry.stored for entry in batch]
-
-    def _pair(self, batch: list[Entry], texts: Sequence[bytes]) -> None:
-        """Set the text and the time of each message, and find the request of each answer."""
+    def _pair(self, batch: list[Entry]) -> None:
+        """Set the time of each message, and find the request of each answer."""
         ago = time() - perf_counter()
-        for entry, text in zip(batch, texts, strict=True):
-            entry.stored = text
+        for entry in batch:
             entry.time = entry.moment + ago
             entry.pair = entry.seconds = None
             kind, number = entry.kind, str(entry.id)
@@ -439,12 +367,12 @@ class Recorder:
 
     def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
-            text = entry.stored.decode("utf-8")
-            kept = entry.stored if (masked := self._masker.text(text)) == text else masked.encode("utf-8", "replace")
+            text = entry.text.decode("utf-8")
+            masked = self._masker.text(text).encode("utf-8", "replace")
         else:
-            kept = self._masker.mask(entry.stored, schemas=entry.direction == IN and entry.method in _SCHEMAS)
-        if kept is not entry.stored:
-            entry.stored, entry.whole = kept, False
+            masked = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
+        if masked != entry.text:
+            entry.text, entry.whole = masked, False
 
     def give_up(self, number: int | str | None, why: Fault) -> None:
         """Note that nobody waits for the answer to a request any more, or, without a number, to any request."""

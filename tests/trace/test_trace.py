@@ -237,7 +237,7 @@ async def test_the_ring_is_bounded_in_messages_and_in_bytes(host):
     assert host.trace._size <= 20_000  # also as long as nobody looks, who would make it so
     assert host.trace.size <= 20_000
     assert calls(host.trace)[-1].message["result"]["structuredContent"]["result"] == 59
-    assert host.trace.size == sum(len(entry.stored) + 600 for entry in host.trace)
+    assert host.trace.size == sum(len(entry.text) + 600 for entry in host.trace)
     with pytest.raises(errors.NotFoundError, match=r"the trace has no message 1; it has \d+ to \d+"):
         host.trace.find(1)
     host.trace.limit(0, 0)
