@@ -9,6 +9,7 @@ part of the page: the frame can neither cover nor draw it, and its buttons take 
 files and permissions always take a click; rules and the policy can only refuse them.
 
 `App` knows no widget. It talks to a `Channel`: `AppWidget` is one over a comm, and `host.js` is the other end of any.
+`Pages` sends to the pages, `Bar` asks above the view, `Requests` answers what the app asks for.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from mcp_magic.flight.deadline import Unanswered, in_time
 from mcp_magic.results.handles import Handles
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from mcp_types import CallToolResult, Tool
 
@@ -75,7 +76,7 @@ FREE_PARTS = 4
 
 PART_SECONDS = 0.7  # seconds between two further parts
 
-_DENIED, _INVALID, _NO_METHOD, _FAILED = -32000, -32602, -32601, -32603
+_DENIED, _INVALID, _NO_METHOD, _INTERNAL = -32000, -32602, -32601, -32603
 
 
 class Channel(Protocol):
@@ -93,6 +94,175 @@ class _Refused(Exception):
         self.code = code
 
 
+class _Tasks:
+    """Tasks of an app, which end with it."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def cancel(self) -> None:
+        """Cancel all tasks."""
+        for task in self._running:
+            task.cancel()
+
+
+class Pages:
+    """The pages that show one app, by their names, each with its channel."""
+
+    def __init__(self, log: Callable[[str, str], None], on_change: Callable[[bool], None]) -> None:
+        self._log = log
+        self._on_change = on_change  # called when the first page shows the app, and when none does any more
+        self._channels: dict[str, Channel] = {}
+        self._tasks = _Tasks()
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def __contains__(self, page: str) -> bool:
+        return page in self._channels
+
+    def add(self, page: str, channel: Channel) -> None:
+        """Add a page. If there are more than `MAX_PAGES`, the oldest is dropped."""
+        self._set({**self._channels, page: channel})
+
+    def drop(self, page: str) -> None:
+        """Forget a page that was closed."""
+        self._set({name: channel for name, channel in self._channels.items() if name != page})
+
+    def detach(self, channel: Channel) -> None:
+        """Forget the pages of a channel that has closed."""
+        self._set({page: other for page, other in self._channels.items() if other is not channel})
+
+    def end_in(self, channel: Channel) -> None:
+        """End the view in the pages of a channel that is about to close."""
+        for page in [page for page, other in self._channels.items() if other is channel]:
+            self.send(page, kind="teardown", reason="closed")
+        self.detach(channel)
+
+    def close(self, reason: str) -> None:
+        """End the view in all pages."""
+        self.send_all(kind="teardown", reason=reason)
+        self._set({})
+        self._tasks.cancel()
+
+    def _set(self, channels: dict[str, Channel]) -> None:
+        is_change = bool(channels) != bool(self._channels)
+        self._channels = dict(list(channels.items())[-MAX_PAGES:])
+        if is_change:
+            self._on_change(bool(channels))
+
+    def send_all(self, **message: Any) -> None:
+        """Send a message to all pages."""
+        for page in list(self._channels):
+            self.send(page, **message)
+
+    def send(self, page: str, /, **message: Any) -> None:
+        """Send a message to a page; a large one is compressed, and sent in parts."""
+        if page not in self._channels:
+            return
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        if len(text) < PACKED:
+            self._deliver(page, message)
+            return
+        packed, name = gzip.compress(text.encode("utf-8", "replace"), 1), secrets.token_hex(4)
+        pieces = [packed[at : at + PART] for at in range(0, len(packed), PART)]
+        parts = [
+            ({"kind": "packed", "id": name, "part": number, "of": len(pieces)}, piece)
+            for number, piece in enumerate(pieces)
+        ]
+        for part, piece in parts[:FREE_PARTS]:
+            self._deliver(page, part, piece)
+        if parts[FREE_PARTS:]:
+            self._tasks.start(self._deliver_slowly(page, parts[FREE_PARTS:]))
+
+    async def _deliver_slowly(self, page: str, parts: Sequence[tuple[dict[str, Any], bytes]]) -> None:
+        for part, piece in parts:
+            await asyncio.sleep(PART_SECONDS)
+            self._deliver(page, part, piece)
+
+    def _deliver(self, page: str, message: dict[str, Any], *buffers: bytes) -> None:
+        """Hand a message to the page's channel; a channel that fails shows the app no more."""
+        channel = self._channels.get(page)
+        if channel is None:
+            return
+        try:
+            channel.send({**message, "view": page}, buffers)
+        except Exception as error:
+            self.detach(channel)
+            self._log("warning", f"its view is lost: {type(error).__name__}: {error}")
+
+
+class Bar:
+    """The bar above the view: asks the questions about an app, in all pages that show it."""
+
+    def __init__(self, label: str, pages: Pages) -> None:
+        self._label = label
+        self._pages = pages
+        self._questions: dict[str, tuple[asyncio.Future[dict[str, Any]], dict[str, Any]]] = {}  # and what pages show
+
+    def can_ask(self, question: Question) -> bool:
+        """Whether the bar has what a question needs: it has no forms that must be filled in."""
+        must_fill_in = question.form is not None and question.form.must_open
+        return bool(self._pages) and question.settled is None and not must_fill_in
+
+    async def ask(self, question: Question, **members: Any) -> Reply:
+        """Ask a question and wait for the reply; `members` are added to the message that pages get."""
+        name, values = secrets.token_hex(8), question.values
+        cut = question.reveal.cut(values) if question.reveal is not None else []
+        unseen = question.reveal.unseen(values, set()) if question.reveal is not None else []
+        message = {
+            "kind": "ask",
+            "id": name,
+            "label": self._label,
+            "text": question.about(values).plain,
+            "choices": [
+                {"name": choice.name, "label": choice.label, "tooltip": choice.tooltip}
+                for choice in question.choices
+                if choice.label and choice.name != EDIT
+            ],
+            "extra": [{**asdict(extra), "is_text": extra.is_text} for extra in question.extra],
+            "long": list({title: visible(written(value)) for title, value in [*cut, *unseen]}.items()),
+            "must_open": bool(unseen),
+            **members,
+        }
+        answer = asyncio.get_running_loop().create_future()
+        self._questions[name] = (answer, message)
+        self._pages.send_all(**message)
+        try:
+            reply = await answer
+        finally:
+            del self._questions[name]
+            self._pages.send_all(kind="answered", id=name)
+        if "choice" not in reply:
+            return Reply(reason=reply["reason"], by="default")
+        extra = reply.get("extra")
+        return Reply(str(reply["choice"]), values, extra if isinstance(extra, dict) else {})
+
+    def answer(self, message: Mapping[str, Any]) -> None:
+        """Take the answer of a page."""
+        answer, _ = self._questions.get(str(message.get("id")), (None, None))
+        if answer is not None and not answer.done():
+            answer.set_result(dict(message))
+
+    def dismiss(self, reason: str) -> None:
+        """Leave all questions unanswered."""
+        for answer, _ in self._questions.values():
+            if not answer.done():
+                answer.set_result({"reason": reason})
+
+    def show(self, page: str) -> None:
+        """Show the open questions in a page that came later."""
+        for _, message in self._questions.values():
+            self._pages.send(page, **message)
+
+
 @dataclass
 class Message:
     """What an app would like you to say to the model; it is not sent unless you say so."""
@@ -101,56 +271,34 @@ class Message:
     id: str
     is_used: bool = False  # whether you want it sent with the next turn of an agent
 
-    def shown(self) -> dict[str, Any]:
+    def to_page(self) -> dict[str, Any]:
         """Return it as a page shows it: hidden characters are written out."""
         return {"id": self.id, "text": visible(self.text), "used": self.is_used}
 
 
-class App:
-    """The view of one call. Show it again by `result.app`; it lives until its session is closed.
+class Requests:
+    """Answers the requests of one app, as rules, the policy and you decide.
 
     Attributes:
-        tool: The tool's definition.
-        arguments: The arguments of the call.
-        is_whole: Whether these are all of them: False while a model writes the call, which has not gone out yet.
-        context: What the app wants a model to know, as text; "" if nothing. It is the app's, and not to be trusted.
-        messages: What the app would like you to say, until it is sent or you dismiss it.
+        context: See `App`.
+        messages: See `App`.
+        permissions: What you let the view use (`PERMISSIONS`).
     """
 
-    def __init__(self, server: Connection, tool: Tool, arguments: Mapping[str, Any], *, is_whole: bool = True) -> None:
-        self._server = server
-        self.tool = tool
-        self.arguments = dict(arguments)
-        self.is_whole = is_whole
+    def __init__(self, name: str, connection: Connection, pages: Pages) -> None:
         self.context = ""
         self.messages: list[Message] = []
-        self._consent = server.consent or Consent()
-        self._raw: CallToolResult | None = None
-        self._cancelled = ""  # why there is no result
-        self._shown_as = ""  # its name in the session's events
-        self._view: asyncio.Task[View] | None = None
-        self._pages: dict[str, Channel] = {}
-        self._granted: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._requests: dict[tuple[str, str], asyncio.Task[None]] = {}  # of the app, by page and id
-        self._questions: dict[str, tuple[asyncio.Future[dict[str, Any]], dict[str, Any]]] = {}  # and what pages show
-        self._one_by_one = asyncio.Lock()
-        self._state = str(server.state)
-        self._height: object = None  # pixels of the view in a page, which a reload begins with
-        self._is_closed = False
+        self.permissions: set[str] = set()
+        self.bar = Bar(name, pages)
+        self._name = name
+        self._connection = connection
+        self._consent = connection.consent or Consent()
+        self._pages = pages
+        self._tasks = _Tasks()
+        self._open: dict[tuple[str, str], asyncio.Task[None]] = {}  # by page and id
         self._pending = 0
-        self._kinds: dict[str, Callable[[str, Mapping[str, Any]], object]] = {  # what a page sends, by kind
-            "hello": lambda page, message: self._start(self._greet(page)),
-            "request": self._on_request,
-            "cancel": self._on_cancel,
-            "grant": lambda page, message: self._start(self._grant(page)),
-            "answer": self._on_answer,
-            "message": self._on_message,
-            "size": self._on_size,
-            "log": self._on_log,
-            "gone": lambda page, message: self._keep_pages({p: c for p, c in self._pages.items() if p != page}),
-        }
-        self._methods: dict[str, Callable[[Mapping[str, Any], str], Awaitable[dict[str, Any]]]] = {  # of the app
+        self._one_by_one = asyncio.Lock()
+        self._methods: dict[str, Callable[[Mapping[str, Any], str], Awaitable[dict[str, Any]]]] = {
             "tools/call": self._call_tool,
             "tools/list": partial(self._list, "tools"),
             "resources/read": self._read,
@@ -162,6 +310,222 @@ class App:
             "ui/open-link": self._open_link,
             "ui/download-file": self._download,
         }
+
+    def take(self, page: str, kind: str, message: Mapping[str, Any]) -> None:
+        """Take a message of a page: a request of the app, its cancellation, or what you clicked in the bar."""
+        key = page, json.dumps(message.get("id"))  # 1 and "1" are two ids
+        match kind:
+            case "request":
+                self._open[key] = self._tasks.start(self._answer(page, key, message))
+            case "cancel" if (request := self._open.pop(key, None)) is not None:
+                request.cancel()  # its question goes, its call is cancelled, and there is no answer
+            case "answer":
+                self.bar.answer(message)
+            case "message":
+                self._handle(message.get("id"), message.get("how"))
+
+    def close(self) -> None:
+        """Cancel all requests."""
+        self._tasks.cancel()
+
+    async def _answer(self, page: str, key: tuple[str, str], message: Mapping[str, Any]) -> None:
+        id_, method = message.get("id"), str(message.get("method"))
+        params, state = message.get("params"), str(self._connection.state)
+        self._pending += 1
+        try:
+            if self._pending > MAX_PENDING:
+                raise _Refused(f"{MAX_PENDING} requests are pending; wait for their answers")
+            if method not in self._methods:
+                raise _Refused(f"Method not found: {one_line(method, 100)}", _NO_METHOD)
+            if state in ("closed", "lost") and not method.startswith("ui/"):
+                raise _Refused(f"the session of {self._connection.name} is {state}")
+            if not isinstance(params, dict | None):
+                raise _Refused("params must be an object", _INVALID)
+            result = await self._methods[method](params or {}, page)
+        except (_Refused, MCPMagicError) as error:
+            code = _DENIED if isinstance(error, DeniedError) else getattr(error, "code", _INTERNAL)
+            code = code if isinstance(code, int) else _INTERNAL
+            text = error.whole if isinstance(error, MCPMagicError) else str(error)
+            self._pages.send(page, kind="reply", id=id_, error={"code": code, "message": shorten(text, 20_000)})
+        else:
+            self._pages.send(page, kind="reply", id=id_, result=result)
+        finally:
+            self._pending -= 1
+            self._open.pop(key, None)
+
+    # Requests that go to the server
+
+    async def _call_tool(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise _Refused("tools/call needs a name and an object of arguments", _INVALID)
+        try:
+            tool = await self._connection.find_tool(name)
+        except UnknownToolError:
+            tool = None
+        if tool is None or not is_for_apps(tool):
+            raise _Refused(f"{self._connection.name} offers no tool {one_line(name, 100)!r} to apps", _INVALID)
+        caller = self._connection.caller
+        call = await caller.prepare(Call(self._connection, name, arguments, asker=self._name, is_shown=False))
+        call = replace(call, decision=await self._reviewed(call.request))
+        return _json((await caller.call(call)).raw)  # by the present schema: a question may have stood long
+
+    async def _read(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise _Refused("resources/read needs a uri", _INVALID)
+        request = self._request("resources/read", {"uri": uri})
+        decision = await self._reviewed(request)
+        if not decision.approved:
+            raise self._consent.refusal(request, decision)
+        return _json((await self._connection.read(uri)).raw)
+
+    async def _list(self, kind: str, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        member = {"templates": "resourceTemplates"}.get(kind, kind)
+        offers = await self._connection.listing(kind)
+        return {member: [_json(offer) for offer in offers if kind != "tools" or is_for_apps(offer)]}
+
+    async def _reviewed(self, request: Request) -> Decision:
+        """Decide about a request: by rules and policy, else by you, in the bar above the view; one by one."""
+        context = copy_context()
+        context.run(near_asker.set, self.bar)
+        caller = self._connection.caller
+        if self._consent.verdict(request) != "ask":
+            return (await caller.decide([request]))[0]
+        async with self._one_by_one:
+            deciding = asyncio.create_task(caller.decide([request]), context=context)
+            try:
+                return (await deciding)[0]
+            finally:
+                deciding.cancel()
+
+    # Requests that go to you
+
+    async def _set_context(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        texts = _texts(params.get("content"))
+        if (structured := params.get("structuredContent")) is not None:
+            texts.append(json.dumps(structured, ensure_ascii=False))
+        method, text = "ui/update-model-context", shorten("\n".join(texts), MAX_CONTEXT)
+        self._record(method, {"text": text}, self._rule_on(method, {"text": text}))
+        self.context = text
+        return {}
+
+    async def _message(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        text = "\n".join(_texts(params.get("content"))).strip()
+        if not text:
+            raise _Refused("ui/message needs text", _INVALID)
+        if len(text) > MAX_MESSAGE or len(self.messages) >= MAX_MESSAGES:
+            raise _Refused("too many messages, or too long a message")
+        if not (decision := self._rule_on("ui/message", {"text": text})).approved:
+            self._record("ui/message", {"text": text}, decision)
+        message = Message(text, secrets.token_hex(4))
+        self.messages.append(message)
+        self._pages.send_all(kind="message", **message.to_page())
+        return {}
+
+    def _handle(self, id_: object, action: object) -> None:
+        """Do what you want done with a message of the app: `"use"` or `"dismiss"`."""
+        for message in [message for message in self.messages if message.id == id_]:
+            message.is_used = action == "use"
+            with suppress(_Refused):
+                self._record("ui/message", {"text": message.text}, Decision(message.is_used))
+            if not message.is_used:
+                self.forget(message)
+
+    def forget(self, message: Message) -> None:
+        """Take a message off the list."""
+        self.messages = [other for other in self.messages if other is not message]
+        self._pages.send_all(kind="forgotten", id=message.id)
+
+    async def _open_link(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        url = _link(params.get("url"))
+        await self._ask("ui/open-link", {"url": url}, f"open {in_line(url, MAX_LINK)}", "Open", link=url)
+        return {}
+
+    async def _download(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
+        contents = params.get("contents")
+        if not isinstance(contents, list) or not 0 < len(contents) <= 10:
+            raise _Refused("ui/download-file needs contents", _INVALID)
+        for content in contents:
+            resource = content.get("resource") if isinstance(content, dict) else None
+            if not isinstance(resource, dict):
+                raise _Refused("only embedded resources can be downloaded", _INVALID)
+            data, name = _file_of(resource)
+            about = f"save the file {name} ({len(data):,} bytes)"
+            await self._ask("ui/download-file", {"name": name, "bytes": len(data)}, about, "Save")
+            mime = str(resource.get("mimeType") or "application/octet-stream")[:100]
+            self._pages.send(page, kind="download", name=name, mime=mime, data=base64.b64encode(data).decode())
+        return {}
+
+    async def grant(self, view: View) -> bool:
+        """Ask about the permissions that a view wants; return whether it has more of them than before."""
+        names = [name for name in view.permissions if name not in self.permissions]
+        if not names:
+            return False
+        about = f"use your {', '.join(PERMISSIONS[name] for name in names)}"
+        try:
+            await self._ask("ui/permissions", {"permissions": names}, about, "Allow")
+        except _Refused:
+            return False
+        self.permissions.update(names)
+        return True
+
+    async def _ask(self, method: str, arguments: Mapping[str, Any], about: str, verb: str, **members: Any) -> None:
+        """Ask you about what is never done without a click; _Refused if you or a rule refuse."""
+        started = time.perf_counter()
+        decision = self._rule_on(method, arguments)
+        if decision.approved:
+            question = _yes_or_no(f"{self._name} wants to {about}", verb)
+            async with self._one_by_one:
+                reply = await in_time(self.bar.ask(question, **members), self._consent.timeout)
+            if isinstance(reply, Unanswered):
+                reply = Reply(reason=NOT_ANSWERED, by="time-out")
+            decision = Decision(reply.choice == "yes", reason=reply.reason, by=reply.by)
+        self._record(method, arguments, decision, time.perf_counter() - started)
+
+    def _request(self, method: str, arguments: Mapping[str, Any]) -> Request:
+        return Request(self._connection.name, method, arguments, self._name, None, self._connection.spec.trust)
+
+    def _rule_on(self, method: str, arguments: Mapping[str, Any]) -> Decision:
+        """Return the decision about what needs no answer of yours; rules and the policy can refuse it."""
+        request = self._request(method, arguments)
+        if self._consent.denies(request):
+            return Decision.deny(by=f"rule `{self._consent.rule_for(request)}`")
+        if self._consent.policy == "deny":
+            return Decision.deny(by="approval = 'deny'")
+        return Decision(True, by="default")
+
+    def _record(self, method: str, arguments: Mapping[str, Any], decision: Decision, seconds: float = 0.0) -> None:
+        """Write a decision into the audit; _Refused if it is a refusal."""
+        self._consent.audit.add(record_of(self._request(method, arguments), decision, seconds))
+        if not decision.approved:
+            raise _Refused(f"{method} was denied by {'the user' if decision.by == 'person' else decision.by}")
+
+
+class App:
+    """The view of one call. Show it again by `result.app`; it lives until its session is closed.
+
+    Attributes:
+        tool: The tool's definition.
+        arguments: The arguments of the call.
+        is_whole: Whether these are all of them: False while a model writes the call, which has not gone out yet.
+    """
+
+    def __init__(self, server: Connection, tool: Tool, arguments: Mapping[str, Any], *, is_whole: bool = True) -> None:
+        self._server = server
+        self.tool = tool
+        self.arguments = dict(arguments)
+        self.is_whole = is_whole
+        self._outcome: dict[str, Any] = {}  # what the view gets when the call ends
+        self._title = one_line(f"{server.name}:{tool.name}", 100)
+        self._event = ""  # the name in the session's events
+        self._view: asyncio.Task[View] | None = None
+        self._state = str(server.state)
+        self._height: object = None  # pixels of the view in a page, which a reload begins with
+        self._is_closed = False
+        self._tasks = _Tasks()
+        self._pages = Pages(self._log, self._on_pages)
+        self._requests = Requests(self.name, server, self._pages)
 
     # What it is
 
@@ -176,11 +540,21 @@ class App:
         return view_uri(self.tool)
 
     @property
-    def _title(self) -> str:
-        return one_line(f"{self._server.name}:{self.tool.name}", 100)
+    def context(self) -> str:
+        """What the app wants a model to know, as text; "" if nothing. It is the app's, and not to be trusted."""
+        return self._requests.context
 
     @property
-    def shown(self) -> bool:
+    def messages(self) -> list[Message]:
+        """What the app would like you to say, until it is sent or you dismiss it."""
+        return self._requests.messages
+
+    def forget(self, message: Message) -> None:
+        """Take a message off the list, because an agent has sent it."""
+        self._requests.forget(message)
+
+    @property
+    def is_shown(self) -> bool:
         """Whether a page shows it now."""
         return bool(self._pages)
 
@@ -204,15 +578,68 @@ class App:
         """Begin to read the view, so that it is here when a page asks for it; from any thread."""
         self._call_soon(self._load)
 
-    def _call_soon(self, work: Callable[..., object], *given: Any) -> None:
+    def receive(self, message: Mapping[str, Any], channel: Channel) -> None:
+        """Take a message of a page; from any thread."""
+        self._call_soon(self._take, message, channel)
+
+    def _call_soon(self, work: Callable[..., object], *arguments: Any) -> None:
         loop = self._server.loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(work, *given)
+            loop.call_soon_threadsafe(work, *arguments)
+
+    def _take(self, message: Mapping[str, Any], channel: Channel) -> None:
+        page, kind = str(message.get("view"))[:64], str(message.get("kind"))
+        if kind == "hello":
+            self._pages.add(page, channel)
+        if page not in self._pages:
+            return
+        match kind:
+            case "hello":
+                self._tasks.start(self._greet(page))
+            case "grant":
+                self._tasks.start(self._grant(page))
+            case "size":
+                self._height = message.get("height")
+            case "log" if isinstance(params := message.get("params"), dict):
+                self._log(str(params.get("level", "info"))[:20], shorten(str(params.get("data")), 2000))
+            case "gone":
+                self._pages.drop(page)
+            case _:
+                self._requests.take(page, kind, message)
+
+    def _log(self, level: str, text: str) -> None:
+        self._server.notices.log(level, f"{self.name}: {text}")
+
+    def _on_pages(self, is_shown: bool) -> None:
+        """Tell that it is shown, or is not shown any more."""
+        if is_shown:
+            self._event = f"{self.tool.name} {brief(self.arguments, 60)}" if self.arguments else self.tool.name
+        self._server.publish("app", self._event, "shown" if is_shown else "hidden", ended=not is_shown)
+        if not is_shown:
+            self._requests.bar.dismiss("the view was closed")
+
+    def detach(self, channel: Channel) -> None:
+        """Forget the pages of a channel that has closed."""
+        self._pages.detach(channel)
+
+    def end_in(self, channel: Channel) -> None:
+        """End the view in the pages of a channel that is about to close."""
+        self._pages.end_in(channel)
+
+    def close(self, reason: str = "closed") -> None:
+        """End the view wherever it is shown. Idempotent."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._pages.close(reason)
+            self._requests.close()
+            self._tasks.cancel()
+
+    # Showing the view
 
     def _load(self) -> asyncio.Task[View]:
         if self._view is None or (self._view.done() and (self._view.cancelled() or self._view.exception())):
             self._view = asyncio.get_running_loop().create_task(self._read_view(), name=f"mcp_magic view {self.uri}")
-            self._view.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._view.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._view
 
     async def _read_view(self) -> View:
@@ -221,208 +648,81 @@ class App:
         if not any((content.meta or {}).get("ui") for content in result.contents):
             with suppress(MCPMagicError):
                 resources = await self._server.listing("resources")
-                meta = next((each.meta for each in resources if str(each.uri) == self.uri), None)
+                meta = next((resource.meta for resource in resources if str(resource.uri) == self.uri), None)
         view = await within_reach(view_of(self.uri, result.contents, meta))
         if view.refused:
             text = f"{self.uri}: its view may not load from {', '.join(view.refused[:5])}"
             self._server.notices.log("warning", text)
         return view
 
-    def receive(self, message: Mapping[str, Any], channel: Channel) -> None:
-        """Take a message of a page; from any thread."""
-        self._call_soon(self._take, message, channel)
-
-    def _take(self, message: Mapping[str, Any], channel: Channel) -> None:
-        page, kind = str(message.get("view"))[:64], str(message.get("kind"))
-        if kind == "hello":
-            self._keep_pages({**self._pages, page: channel})
-        if page in self._pages and kind in self._kinds:
-            self._kinds[kind](page, message)
-
-    def _on_request(self, page: str, message: Mapping[str, Any]) -> None:
-        self._requests[_key(page, message)] = self._start(self._answer(page, message))
-
-    def _on_cancel(self, page: str, message: Mapping[str, Any]) -> None:
-        """Cancel a request of the app: its question goes, its call is cancelled, and there is no answer."""
-        if (request := self._requests.pop(_key(page, message), None)) is not None:
-            request.cancel()
-
-    def _on_size(self, page: str, message: Mapping[str, Any]) -> None:
-        self._height = message.get("height")
-
-    def _on_log(self, page: str, message: Mapping[str, Any]) -> None:
-        params = message.get("params")
-        if isinstance(params, dict):
-            text = f"{self.name}: {shorten(str(params.get('data')), 2000)}"
-            self._server.notices.log(str(params.get("level", "info"))[:20], text)
-
-    def _on_answer(self, page: str, message: Mapping[str, Any]) -> None:
-        answer, _ = self._questions.get(str(message.get("id")), (None, None))
-        if answer is not None and not answer.done():
-            answer.set_result(dict(message))
-
-    def _keep_pages(self, pages: dict[str, Channel]) -> None:
-        """Set the pages that show it, and tell whether it is shown."""
-        if bool(pages) != self.shown:
-            if pages:
-                self._shown_as = f"{self.tool.name} {brief(self.arguments, 60)}" if self.arguments else self.tool.name
-            self._server.publish("app", self._shown_as, "shown" if pages else "hidden", ended=not pages)
-        self._pages = dict(list(pages.items())[-MAX_PAGES:])
-        for answer, _ in [] if pages else self._questions.values():
-            if not answer.done():
-                answer.set_result({"reason": "the view was closed"})
-
-    def detach(self, channel: Channel) -> None:
-        """Forget the pages of a channel that has closed."""
-        self._keep_pages({page: each for page, each in self._pages.items() if each is not channel})
-
-    def end_in(self, channel: Channel) -> None:
-        """End the view in the pages of a channel that is about to close."""
-        for page in [page for page, each in self._pages.items() if each is channel]:
-            self._send(page, kind="teardown", reason="closed")
-        self.detach(channel)
-
-    def close(self, reason: str = "closed") -> None:
-        """End the view wherever it is shown. Idempotent."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._tell(kind="teardown", reason=reason)
-        self._keep_pages({})
-        for task in self._tasks:
-            task.cancel()
-
-    def _start(self, work: Any) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _send(self, page: str, /, **message: Any) -> None:
-        if page not in self._pages:
-            return
-        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        if len(text) < PACKED:
-            self._deliver(page, message)
-            return
-        packed, name = gzip.compress(text.encode("utf-8", "replace"), 1), secrets.token_hex(4)
-        pieces = [packed[at : at + PART] for at in range(0, len(packed), PART)]
-        parts = [
-            ({"kind": "packed", "id": name, "part": number, "of": len(pieces)}, piece)
-            for number, piece in enumerate(pieces)
-        ]
-        for part, piece in parts[:FREE_PARTS]:
-            self._deliver(page, part, piece)
-        if parts[FREE_PARTS:]:
-            self._start(self._deliver_slowly(page, parts[FREE_PARTS:]))
-
-    async def _deliver_slowly(self, page: str, parts: Sequence[tuple[dict[str, Any], bytes]]) -> None:
-        for part, piece in parts:
-            await asyncio.sleep(PART_SECONDS)
-            self._deliver(page, part, piece)
-
-    def _deliver(self, page: str, message: dict[str, Any], *buffers: bytes) -> None:
-        """Hand a message to the page's channel; a channel that fails shows the app no more."""
-        channel = self._pages.get(page)
-        if channel is None:
-            return
-        try:
-            channel.send({**message, "view": page}, buffers)
-        except Exception as error:
-            self.detach(channel)
-            self._server.notices.log("warning", f"{self.name}: its view is lost: {type(error).__name__}: {error}")
-
-    def _tell(self, **message: Any) -> None:
-        """Send a message to all pages."""
-        for page in list(self._pages):
-            self._send(page, **message)
-
-    # Showing the view
-
     async def _greet(self, page: str) -> None:
         """Send a page all that it needs to show the view."""
         try:
             view = await asyncio.shield(self._load())
         except MCPMagicError as error:
-            self._send(page, kind="failed", text=one_line(str(error), 400), label=self.name)
+            self._pages.send(page, kind="failed", text=one_line(str(error), 400), label=self.name)
             return
-        self._send(page, kind="view", **self._shown_view(view))
-        for _, question in self._questions.values():
-            self._send(page, **question)
+        self._pages.send(page, kind="view", **self._view_message(view))
+        self._requests.bar.show(page)
 
-    def _shown_view(self, view: View) -> dict[str, Any]:
+    async def _grant(self, page: str) -> None:
+        """Ask about the permissions that the view wants; if you agree, show it again with them."""
+        view = await self._load()
+        if await self._requests.grant(view):
+            self._pages.send(page, kind="view", again=True, **self._view_message(view))
+
+    def _view_message(self, view: View) -> dict[str, Any]:
         from mcp_magic import __version__
 
-        granted = [name for name in view.permissions if name in self._granted]
-        wanted = [name for name in view.permissions if name not in self._granted]
+        permissions = [name for name in view.permissions if name in self._requests.permissions]
         return {
             "label": self.name,
             "title": self._title,
             "html": view.html,
             "policy": view.policy,
-            "allow": "; ".join(PERMISSIONS[name] for name in granted),
-            "wants": wanted,
-            "sources": sorted({each for kind in view.domains.values() for each in kind}),
+            "allow": "; ".join(PERMISSIONS[name] for name in permissions),
+            "wants": [name for name in view.permissions if name not in permissions],
+            "sources": sorted({source for sources in view.domains.values() for source in sources}),
             "border": view.border,
             "host": {"name": "mcp_magic", "version": __version__},
-            "capabilities": self._capabilities(view, granted),
-            "tool": _wire(self.tool),
+            "capabilities": _capabilities(view, permissions),
+            "tool": _json(self.tool),
             **self._input(),
-            "outcome": self._outcome(),
+            "outcome": self._outcome,
             "height": self._height,
-            "messages": [each.shown() for each in self.messages],
+            "messages": [message.to_page() for message in self.messages],
         }
 
-    def _capabilities(self, view: View, granted: Sequence[str]) -> dict[str, Any]:
-        """Return what the host offers to the app (`hostCapabilities`)."""
-        return {
-            "openLinks": {},
-            "downloadFile": {},
-            "serverTools": {},
-            "serverResources": {},
-            "logging": {},
-            "message": {"text": {}},
-            "updateModelContext": {"text": {}, "structuredContent": {}},
-            "sandbox": {
-                "csp": {kind: list(sources) for kind, sources in view.domains.items() if sources},
-                "permissions": {name: {} for name in granted},
-            },
-        }
+    # What becomes of the call, and of the session
 
     def _input(self) -> dict[str, Any]:
         return {"arguments": self.arguments, "partial": not self.is_whole}
 
     def draft(self, arguments: Mapping[str, Any]) -> None:
         """Give the view what a model has written of the arguments so far; nothing once the call is over or out."""
-        if not (self.is_whole or self._cancelled) and arguments != self.arguments:
+        if not (self.is_whole or self._outcome) and arguments != self.arguments:
             self.arguments = dict(arguments)
-            self._tell(kind="input", **self._input())
+            self._pages.send_all(kind="input", **self._input())
 
     def begin(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Give the view all arguments: the call that was written goes out. Return False if it is another call's."""
-        if self.is_whole or self._cancelled or tool != self.tool:
+        if self.is_whole or self._outcome or tool != self.tool:
             return False
         self.arguments, self.is_whole = dict(arguments), True
-        self._tell(kind="input", **self._input())
+        self._pages.send_all(kind="input", **self._input())
         return True
-
-    def _outcome(self) -> dict[str, Any]:
-        """Return what the view is told about the end of the call; {} before it."""
-        if self._cancelled:
-            return {"method": "ui/notifications/tool-cancelled", "params": {"reason": self._cancelled}}
-        if self._raw is None:
-            return {}
-        return {"method": "ui/notifications/tool-result", "params": _wire(self._raw)}
 
     def finish(self, raw: CallToolResult) -> None:
         """Give the view the result of the call."""
-        self._raw = raw
-        self._tell(kind="outcome", **self._outcome())
+        self._end("ui/notifications/tool-result", _json(raw))
 
     def cancel(self, reason: str) -> None:
         """Tell the view that the call has no result."""
-        self._cancelled = one_line(reason, 400) or "interrupted"
-        self._tell(kind="outcome", **self._outcome())
+        self._end("ui/notifications/tool-cancelled", {"reason": one_line(reason, 400) or "interrupted"})
+
+    def _end(self, method: str, params: dict[str, Any]) -> None:
+        self._outcome = {"method": method, "params": params}
+        self._pages.send_all(kind="outcome", **self._outcome)
 
     def session_changed(self) -> None:
         """Say in the view what became of the session."""
@@ -431,229 +731,32 @@ class App:
             return
         self._state = state
         text = "" if state == "open" else f"the session of {self._server.name} is {state}"
-        self._tell(kind="status", text=text)
-
-    # What the app asks for
-
-    async def _answer(self, page: str, message: Mapping[str, Any]) -> None:
-        id_, method = message.get("id"), str(message.get("method"))
-        params = message.get("params")
-        self._pending += 1
-        try:
-            if self._pending > MAX_PENDING:
-                raise _Refused(f"{MAX_PENDING} requests are pending; wait for their answers")
-            if method not in self._methods:
-                raise _Refused(f"Method not found: {one_line(method, 100)}", _NO_METHOD)
-            if self._state in ("closed", "lost") and not method.startswith("ui/"):
-                raise _Refused(f"the session of {self._server.name} is {self._state}")
-            if not isinstance(params, dict | None):
-                raise _Refused("params must be an object", _INVALID)
-            result = await self._methods[method](params or {}, page)
-        except (_Refused, MCPMagicError) as error:
-            code = _DENIED if isinstance(error, DeniedError) else getattr(error, "code", _FAILED)
-            code = code if isinstance(code, int) else _FAILED
-            whole = error.whole if isinstance(error, MCPMagicError) else str(error)
-            self._send(page, kind="reply", id=id_, error={"code": code, "message": shorten(whole, 20_000)})
-        else:
-            self._send(page, kind="reply", id=id_, result=result)
-        finally:
-            self._pending -= 1
-            self._requests.pop(_key(page, message), None)
-
-    async def _call_tool(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        name, arguments = params.get("name"), params.get("arguments") or {}
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise _Refused("tools/call needs a name and an object of arguments", _INVALID)
-        try:
-            tool = await self._server.find_tool(name)
-        except UnknownToolError:
-            tool = None
-        if tool is None or not is_for_apps(tool):
-            raise _Refused(f"{self._server.name} offers no tool {one_line(name, 100)!r} to apps", _INVALID)
-        caller = self._server.caller
-        call = await caller.prepare(Call(self._server, name, arguments, asker=self.name, is_shown=False))
-        call = replace(call, decision=await self._reviewed(call.request))
-        return _wire((await caller.call(call)).raw)  # by the present schema: a question may have stood long
-
-    async def _reviewed(self, request: Request) -> Decision:
-        """Decide about a request: by rules and policy, else by you, in the bar above the view; one by one."""
-        context = copy_context()
-        context.run(near_asker.set, self)
-        caller = self._server.caller
-        if self._consent.verdict(request) != "ask":
-            return (await caller.decide([request]))[0]
-        async with self._one_by_one:
-            deciding = asyncio.create_task(caller.decide([request]), context=context)
-            try:
-                return (await deciding)[0]
-            finally:
-                deciding.cancel()
-
-    async def _read(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        uri = params.get("uri")
-        if not isinstance(uri, str):
-            raise _Refused("resources/read needs a uri", _INVALID)
-        request = self._request("resources/read", {"uri": uri})
-        decision = await self._reviewed(request)
-        if not decision.approved:
-            raise self._consent.refusal(request, decision)
-        return _wire((await self._server.read(uri)).raw)
-
-    async def _list(self, kind: str, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        member = {"templates": "resourceTemplates"}.get(kind, kind)
-        offers = await self._server.listing(kind)
-        return {member: [_wire(each) for each in offers if kind != "tools" or is_for_apps(each)]}
-
-    async def _set_context(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        texts = _texts(params.get("content"))
-        if (structured := params.get("structuredContent")) is not None:
-            texts.append(json.dumps(structured, ensure_ascii=False))
-        what, text = "ui/update-model-context", shorten("\n".join(texts), MAX_CONTEXT)
-        self._record(what, {"text": text}, self._ruled(what, {"text": text}))
-        self.context = text
-        return {}
-
-    async def _message(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        text = "\n".join(_texts(params.get("content"))).strip()
-        if not text:
-            raise _Refused("ui/message needs text", _INVALID)
-        if len(text) > MAX_MESSAGE or len(self.messages) >= MAX_MESSAGES:
-            raise _Refused("too many messages, or too long a message")
-        if not (decision := self._ruled("ui/message", {"text": text})).approved:
-            self._record("ui/message", {"text": text}, decision)
-        message = Message(text, secrets.token_hex(4))
-        self.messages.append(message)
-        self._tell(kind="message", **message.shown())
-        return {}
-
-    def _on_message(self, page: str, message: Mapping[str, Any]) -> None:
-        """Take what you want done with a message of the app: `"use"` or `"dismiss"`."""
-        for each in [each for each in self.messages if each.id == message.get("id")]:
-            each.is_used = message.get("how") == "use"
-            with suppress(_Refused):
-                self._record("ui/message", {"text": each.text}, Decision(each.is_used))
-            if not each.is_used:
-                self.forget(each)
-
-    def forget(self, message: Message) -> None:
-        """Take a message off the list: an agent has sent it, or you dismissed it."""
-        self.messages = [each for each in self.messages if each is not message]
-        self._tell(kind="forgotten", id=message.id)
-
-    async def _open_link(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        url = _link(params.get("url"))
-        await self._ask_in_bar("ui/open-link", {"url": url}, f"open {in_line(url, MAX_LINK)}", "Open", link=url)
-        return {}
-
-    async def _download(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        contents = params.get("contents")
-        if not isinstance(contents, list) or not 0 < len(contents) <= 10:
-            raise _Refused("ui/download-file needs contents", _INVALID)
-        for content in contents:
-            resource = content.get("resource") if isinstance(content, dict) else None
-            if not isinstance(resource, dict):
-                raise _Refused("only embedded resources can be downloaded", _INVALID)
-            data, name = _file_of(resource)
-            about = f"save the file {name} ({len(data):,} bytes)"
-            await self._ask_in_bar("ui/download-file", {"name": name, "bytes": len(data)}, about, "Save")
-            mime = str(resource.get("mimeType") or "application/octet-stream")[:100]
-            self._send(page, kind="download", name=name, mime=mime, data=base64.b64encode(data).decode())
-        return {}
-
-    async def _grant(self, page: str) -> None:
-        """Ask about the permissions that the view wants; if you agree, show it again with them."""
-        view = await self._load()
-        names = [name for name in view.permissions if name not in self._granted]
-        if not names:
-            return
-        about = f"use your {', '.join(PERMISSIONS[name] for name in names)}"
-        with suppress(_Refused):
-            await self._ask_in_bar("ui/permissions", {"permissions": names}, about, "Allow")
-            self._granted.update(names)
-            self._send(page, kind="view", again=True, **self._shown_view(view))
-
-    # Asking
-
-    def _request(self, what: str, arguments: Mapping[str, Any], tool: Tool | None = None) -> Request:
-        return Request(self._server.name, what, arguments, self.name, tool, self._server.spec.trust)
-
-    def _ruled(self, what: str, arguments: Mapping[str, Any]) -> Decision:
-        """Return the decision about what needs no answer of yours; rules and the policy can refuse it."""
-        request = self._request(what, arguments)
-        if self._consent.denies(request):
-            return Decision.deny(by=f"rule `{self._consent.rule_for(request)}`")
-        if self._consent.policy == "deny":
-            return Decision.deny(by="approval = 'deny'")
-        return Decision(True, by="default")
-
-    def _record(self, what: str, arguments: Mapping[str, Any], decision: Decision, seconds: float = 0.0) -> None:
-        """Write a decision into the audit; _Refused if it is a refusal."""
-        self._consent.audit.add(record_of(self._request(what, arguments), decision, seconds))
-        if not decision.approved:
-            raise _Refused(f"{what} was denied by {'the user' if decision.by == 'person' else decision.by}")
-
-    async def _ask_in_bar(self, what: str, arguments: Mapping[str, Any], about: str, verb: str, **extra: Any) -> None:
-        """Ask you about what is never done without a click; _Refused if you or a rule refuse."""
-        started = time.perf_counter()
-        decision = self._ruled(what, arguments)
-        if decision.approved:
-            question = _yes_or_no(f"{self.name} wants to {about}", verb)
-            async with self._one_by_one:
-                reply = await in_time(self.ask(question, **extra), self._consent.timeout)
-            if isinstance(reply, Unanswered):
-                reply = Reply(reason=NOT_ANSWERED, by="time-out")
-            decision = Decision(reply.choice == "yes", reason=reply.reason, by=reply.by)
-        self._record(what, arguments, decision, time.perf_counter() - started)
-
-    def can_ask(self, question: Question) -> bool:
-        """Whether the bar above the view has what a question needs: it has no forms that must be filled in."""
-        must_fill_in = question.form is not None and question.form.must_open
-        return self.shown and question.settled is None and not must_fill_in
-
-    async def ask(self, question: Question, **extra: Any) -> Reply:
-        """Ask a question in the bar above the view, in all pages that show it, and wait for the reply."""
-        name, values = secrets.token_hex(8), question.values
-        cut = question.reveal.cut(values) if question.reveal is not None else []
-        unseen = question.reveal.unseen(values, set()) if question.reveal is not None else []
-        message = {
-            "kind": "ask",
-            "id": name,
-            "label": self.name,
-            "text": question.about(values).plain,
-            "choices": [
-                {"name": each.name, "label": each.label, "tooltip": each.tooltip}
-                for each in question.choices
-                if each.label and each.name != EDIT
-            ],
-            "extra": [{**asdict(extra), "is_text": extra.is_text} for extra in question.extra],
-            "long": list({title: visible(written(value)) for title, value in [*cut, *unseen]}.items()),
-            "must_open": bool(unseen),
-            **extra,
-        }
-        answer = asyncio.get_running_loop().create_future()
-        self._questions[name] = (answer, message)
-        self._tell(**message)
-        try:
-            reply = await answer
-        finally:
-            del self._questions[name]
-            self._tell(kind="answered", id=name)
-        if "choice" not in reply:
-            return Reply(reason=reply["reason"], by="default")
-        given = reply.get("extra")
-        return Reply(str(reply["choice"]), values, given if isinstance(given, dict) else {})
+        self._pages.send_all(kind="status", text=text)
 
 
 APPS: Handles[App] = Handles(most=50)  # that the results of agents can show again
 
 
-def _key(page: str, message: Mapping[str, Any]) -> tuple[str, str]:
-    return page, json.dumps(message.get("id"))  # 1 and "1" are two ids
+def _capabilities(view: View, permissions: Sequence[str]) -> dict[str, Any]:
+    """Return what the host offers to an app (`hostCapabilities`)."""
+    return {
+        "openLinks": {},
+        "downloadFile": {},
+        "serverTools": {},
+        "serverResources": {},
+        "logging": {},
+        "message": {"text": {}},
+        "updateModelContext": {"text": {}, "structuredContent": {}},
+        "sandbox": {
+            "csp": {kind: list(sources) for kind, sources in view.domains.items() if sources},
+            "permissions": {name: {} for name in permissions},
+        },
+    }
 
 
-def _wire(value: Any) -> dict[str, Any]:
-    found: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return found
+def _json(value: Any) -> dict[str, Any]:
+    data: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data
 
 
 def _yes_or_no(text: str, verb: str) -> Question:
@@ -666,8 +769,8 @@ def _yes_or_no(text: str, verb: str) -> Question:
 
 def _texts(content: object) -> list[str]:
     blocks = content if isinstance(content, list) else [content]
-    found = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    return [text for text in found if isinstance(text, str)]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _link(url: object) -> str:

@@ -341,5 +341,5 @@ async def test_failing_channel_loses_view_but_keeps_session(host, app):
     while len(host["dash"].notices.messages) < 2:
         await asyncio.sleep(0)
     assert "app dash: its view is lost: ConnectionResetError: gone" in str(host["dash"].notices.messages)
-    assert not app.shown
+    assert not app.is_shown
     await host["dash"].ping()
