@@ -37,7 +37,7 @@ help:
 	@echo "make binder   builds what Binder would, and runs the first tutorial there"
 	@echo "make lint   ruff, formatting, types"
 	@echo "make bench  the performance goals, as ratios against the bare SDK"
-	@echo "make yardsticks   the agent on 364 tasks of public benchmarks; docs/yardsticks.md"
+	@echo "make yardsticks   the agent on 364 tasks of public benchmarks; docs/conformance.md"
 	@echo "make soak   20,000 calls over 8 servers that are killed again and again"
 
 setup: $(VENV)/ready

@@ -3,7 +3,7 @@
 - BFCL v4, multi-turn, base: 200 tasks of the package `bfcl-eval` (Apache-2.0)
 - tau2-bench, airline (50 tasks) and retail (114): as the package `inspect-evals` (MIT) has them
 
-`make yardsticks` runs it in an environment with these packages; docs/yardsticks.md says what is compared.
+`make yardsticks` runs it in an environment with these packages; docs/conformance.md says what is compared.
 """
 
 from __future__ import annotations
