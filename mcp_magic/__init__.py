@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from mcp_magic.jobs import Jobs as Jobs
     from mcp_magic.langchain.serve import serve_langchain as serve_langchain
     from mcp_magic.map.cluster import map_partition as map_partition
+    from mcp_magic.map.plan import MapItem as MapItem
     from mcp_magic.map.rows import col as col
-    from mcp_magic.map.run import MapItem as MapItem
     from mcp_magic.map.run import MapRun as MapRun
     from mcp_magic.notebook import Host as Host
     from mcp_magic.notebook import host as host
@@ -92,8 +92,9 @@ _MODULES = {
     "mcp_magic.jobs": ("Job", "Jobs"),
     "mcp_magic.langchain.serve": ("serve_langchain",),
     "mcp_magic.map.cluster": ("map_partition",),
+    "mcp_magic.map.plan": ("MapItem",),
     "mcp_magic.map.rows": ("col",),
-    "mcp_magic.map.run": ("MapItem", "MapRun"),
+    "mcp_magic.map.run": ("MapRun",),
     "mcp_magic.notebook": ("Host", "host"),
     "mcp_magic.results": ("PromptResult", "ResourceResult", "ToolResult"),
     "mcp_magic.session.connection": ("Connection",),

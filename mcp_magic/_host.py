@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import math
 import os
 import re
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
@@ -57,11 +55,11 @@ from mcp_magic.trace.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from mcp_magic.calls.call import CallObserver
     from mcp_magic.jobs import Job
-    from mcp_magic.map.run import MapItem, MapRun
+    from mcp_magic.map.plan import MapItem
+    from mcp_magic.map.run import MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Wire
@@ -688,18 +686,6 @@ class Host:
         rows: Any,
         arguments: Mapping[str, Any] | None = None,
         /,
-        *,
-        limit: int | None = None,
-        concurrency: int = 64,
-        rate: str | float = math.inf,
-        sessions: int = 1,
-        timeout: float | None = None,
-        journal: str | Path | None = None,
-        repeat_unknown: bool = False,
-        skip_invalid: bool = False,
-        keep: bool = True,
-        explode: bool = False,
-        on: Any = None,
         **named: Any,
     ) -> MapRun:
         """Call a tool for each row of a table: `run = await host.map("weather:forecast", df, location=col("city"))`.
@@ -709,63 +695,44 @@ class Host:
             rows: A DataFrame (pandas or Polars), an iterable of dicts, or a CSV, JSON Lines or Parquet file.
             arguments: Arguments by name: a value for all rows, `col(NAME)`, or a function of the row. Without any, the
                 columns that are named like parameters are passed.
-            limit: Only the first rows.
-            concurrency: Most calls in flight.
-            rate: Most calls a second, or text such as `"100/min"`.
-            sessions: Sessions to the server, opened for the time of the map.
-            timeout: Seconds that a call may take; None for no limit.
-            journal: A file that keeps each answer, so that the same map later calls only what is missing.
-            repeat_unknown: Whether to call again what was under way when an earlier kernel died.
-            skip_invalid: Whether to leave out rows that do not fit the schema.
-            keep: Whether the answers stay in memory.
-            explode: Whether an answer of several rows becomes several rows of `.df`.
-            on: A `distributed.Client` whose workers make the calls, each over a session of its own.
-            **named: Further arguments.
+            **named: Options, and further arguments. `limit` takes only the first rows, `on` is a `distributed.Client`
+                whose workers make the calls, and the others are those of `MapOptions`: `concurrency`, `rate`,
+                `sessions`, `timeout`, `journal`, `repeat_unknown`, `skip_invalid`, `keep`, `explode`. For an argument
+                with such a name use `arguments`.
 
         Raises:
             ArgumentsError: Rows do not fit the schema; nothing was sent.
             ConfigError: The journal cannot be used; nothing was sent.
             DeniedError: All calls were denied; nothing was sent.
         """
-        options = {
-            "limit": limit,
-            "concurrency": concurrency,
-            "rate": rate,
-            "sessions": sessions,
-            "timeout": timeout,
-            "journal": journal,
-            "repeat_unknown": repeat_unknown,
-            "skip_invalid": skip_invalid,
-            "keep": keep,
-            "explode": explode,
-            "on": on,
-        }
-        return await (await self._map_run(tool, rows, {**(arguments or {}), **named}, options)).run()
+        return await (await self._plan_map(tool, rows, arguments, named)).run()
 
     async def map_iter(
         self, tool: str, rows: Any, arguments: Mapping[str, Any] | None = None, /, **named: Any
     ) -> AsyncIterator[MapItem]:
-        """Call a tool for each row of a table, and yield each row when it has ended: `item.row`, `item.result`.
+        """Call a tool for each row of a table, and yield each row with its outcome: `item.row`, `item.result`.
 
         Takes the arguments of `map`. The calls stay at most `concurrency` rows ahead of the loop, and leaving the loop
         cancels the rest.
         """
-        names = inspect.signature(self.map).parameters
-        options = {name: named.pop(name) for name in list(named) if name in names}
-        run = await self._map_run(tool, rows, {**(arguments or {}), **named}, options)
+        run = await self._plan_map(tool, rows, arguments, named)
         async with aclosing(iterate_on(self.loop, run.stream())) as items:
             async for item in items:
                 yield item
 
-    async def _map_run(self, tool: str, rows: Any, arguments: Mapping[str, Any], options: dict[str, Any]) -> MapRun:
+    async def _plan_map(
+        self, tool: str, rows: Any, arguments: Mapping[str, Any] | None, named: dict[str, Any]
+    ) -> MapRun:
         from mcp_magic.map.cluster import Cluster
+        from mcp_magic.map.plan import OPTIONS, Step
         from mcp_magic.map.rows import per_row
-        from mcp_magic.map.run import Step, map_steps
+        from mcp_magic.map.run import map_steps
 
+        options = {name: named.pop(name) for name in ("limit", *OPTIONS) if name in named}
         if options.get("on") is not None:
             options["on"] = Cluster(options["on"])
         connection, definition = await self.resolve(tool)
-        step = Step("", connection, definition, per_row(arguments))
+        step = Step("", connection, definition, per_row({**(arguments or {}), **named}))
         return map_steps([step], rows, self.services, **options)
 
     @on_own_loop_unless_closed

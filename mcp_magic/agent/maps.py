@@ -17,8 +17,9 @@ from mcp_magic.langchain.content import to_content
 from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.langchain.names import Names
+from mcp_magic.map.plan import Origin, Step
 from mcp_magic.map.rows import PerRow, Row, col, read_table
-from mcp_magic.map.run import MapRun, Step, map_steps
+from mcp_magic.map.run import MapRun, map_steps
 from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
@@ -83,12 +84,8 @@ def map_tool(
             [Step("", offer.connection, offer.tool, _filled(arguments, columns))],
             rows,
             registry.host.services,
+            origin=Origin(caller.asker, caller.run, policy, refuse if interrupts else None, caller.on_progress),
             timeout=timeout,
-            asker=caller.asker,
-            run=caller.run,
-            policy=policy,
-            approver=refuse if interrupts else None,
-            on_progress=caller.on_progress,
         )
         large = None if spill is None else Spill.above(spill, caller.handle)
         try:

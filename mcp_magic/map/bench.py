@@ -15,7 +15,8 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
 from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.loops import together
-from mcp_magic.map.run import new_figure, percentile
+from mcp_magic.map.run import new_figure
+from mcp_magic.map.tally import percentile
 from mcp_magic.results.reasons import reason
 
 if TYPE_CHECKING:

@@ -19,9 +19,11 @@ from mcp_magic.calls.caller import Caller
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError, SessionError
+from mcp_magic.map.execution import Outcome, outcome_of
 from mcp_magic.map.pace import Pace
+from mcp_magic.map.plan import MapOptions, Step
 from mcp_magic.map.rows import PerRow
-from mcp_magic.map.run import MapOptions, Outcome, Step, map_steps, outcome_of
+from mcp_magic.map.run import map_steps
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State

@@ -56,8 +56,8 @@ def read_rate(text: str | float) -> float:
     >>> read_rate("10/s"), read_rate("90/min"), read_rate(5)
     (10.0, 1.5, 5.0)
     """
-    if text == math.inf:
-        return math.inf
+    if isinstance(text, float) and text > 0:
+        return text
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:/\s*([a-z]+))?\s*", str(text))
     if match and (match[2] or "s") in _UNITS and float(match[1]) > 0:
         return float(match[1]) / _UNITS[match[2] or "s"]

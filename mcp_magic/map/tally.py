@@ -8,16 +8,17 @@ from __future__ import annotations
 import heapq
 import math
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clause, duration, plural
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.progress import MESSAGE_CHARACTERS, ProgressMeter, amount_text, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from mcp_magic.flight.progress import State
 
@@ -85,6 +86,11 @@ def commonest(kinds: Iterable[Kind], most: int) -> list[Kind]:
     return heapq.nlargest(most, kinds, key=lambda kind: kind.rows)
 
 
+def percentile(ascending: Sequence[float], share: float) -> float | None:
+    """Return the value below which a share of ascending values lies; None without values."""
+    return round(ascending[min(len(ascending) - 1, int(len(ascending) * share))], 4) if ascending else None
+
+
 class Tally:
     """Counts the rows of a map by state, and its calls.
 
@@ -96,6 +102,8 @@ class Tally:
         in_flight: The number of calls that have no answer yet.
         most_in_flight: The largest number of calls in flight so far.
         kinds: The errors, by what `kind_of` returns.
+        answers: When each answer came, in seconds of running.
+        refusals: When the server refused a call, in seconds of running.
     """
 
     def __init__(self, size: int | None, most: float = math.inf) -> None:
@@ -103,6 +111,8 @@ class Tally:
         self.most = most
         self.read = self.resumed = self.in_flight = self.most_in_flight = 0
         self.kinds: dict[str, Kind] = {}
+        self.answers, self.refusals = array("d"), array("d")
+        self._latencies = array("d")
         self._ended: Counter[str] = Counter()
         self._sent: Counter[str] = Counter()  # calls to each server
 
@@ -128,6 +138,27 @@ class Tally:
     def send(self, server: str, calls: int = 1) -> None:
         """Count calls that went out to a server."""
         self._sent[server] += calls
+
+    def answer(self, latency: float, seconds: float) -> None:
+        """Count an answer that took `latency` seconds, and came after so many seconds of running."""
+        self._latencies.append(latency)
+        self.answers.append(seconds)
+
+    def stats(self, seconds: float) -> dict[str, Any]:
+        """Return all figures of a map that took so many seconds; see `MapRun.stats`."""
+        latencies, states = sorted(self._latencies), self.states()
+        return {
+            "rows": sum(states.values()),
+            **states,
+            "resumed": self.resumed,
+            "calls": self.calls,
+            "refused": len(self.refusals),
+            "seconds": round(seconds, 3),
+            "rate": self.rate(seconds, 3),
+            "most_in_flight": self.most_in_flight,
+            "p50": percentile(latencies, 0.5),
+            "p95": percentile(latencies, 0.95),
+        }
 
     @property
     def calls(self) -> int:

@@ -17,8 +17,9 @@ from mcp_magic.agent.graph import RunContext
 from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.langchain.content import result_of
+from mcp_magic.map.plan import Origin, Step
 from mcp_magic.map.rows import col
-from mcp_magic.map.run import Step, map_steps
+from mcp_magic.map.run import map_steps
 from tests.support.agents import BUY, THREAD, add_server, answers, ask, asked, play
 from tests.support.provider_rules import refusals
 from tests.support.telling import call, html, result, told, turn
@@ -157,7 +158,7 @@ async def test_a_map_with_failures_has_no_tick(host, status, numbers, sign, reas
         remarks.append(remark)
 
     steps = [Step("", host["slow"], await host["slow"].find_tool("work"), {"n": col("n")})]
-    await map_steps(steps, rows, host.services, concurrency=1, on_progress=on_progress).run()
+    await map_steps(steps, rows, host.services, origin=Origin(on_progress=on_progress), concurrency=1).run()
     _, failed, how = reason.replace(": ", ", ", 1).split(", ")
     assert remarks[-1] == (2, 2, f"{failed} · 0 in flight · {how}")
 

@@ -50,6 +50,7 @@ TESTED_ELSEWHERE = {
     "ipython/preload": "tests/kernel/test_loading.py",
     "ipython/views": "tests/kernel/test_views.py",
     "map/bench": "tests/ipython/commands/test_map.py",
+    "map/plan": "tests/map/test_run_outcomes.py",
     "notebook": "tests/project/test_public_names.py",
     "results/handles": "tests/results/test_results.py",
     "schema/formats": "tests/schema/test_validate.py",

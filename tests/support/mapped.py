@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 
+from mcp_magic.map.plan import Step
 from mcp_magic.map.rows import col
-from mcp_magic.map.run import MapRun, Step, map_steps
+from mcp_magic.map.run import MapRun, map_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

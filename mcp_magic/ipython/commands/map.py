@@ -18,8 +18,9 @@ from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
+from mcp_magic.map.plan import CONCURRENCY, Step
 from mcp_magic.map.rows import FILES, PerRow, column_source, read_table
-from mcp_magic.map.run import CONCURRENCY, MapRun, Step, map_steps
+from mcp_magic.map.run import MapRun, map_steps
 from mcp_magic.schema.commandline import parse_arguments, read_item
 from mcp_magic.schema.convert import to_json_value
 

@@ -12,7 +12,8 @@ from mcp.server import MCPServer
 
 from mcp_magic import ArgumentsError, CommandError, Decision, DeniedError, MapRun, Rule, SessionClosedError, host
 from mcp_magic.map.pace import Pace
-from mcp_magic.map.run import Step, map_steps
+from mcp_magic.map.plan import Step
+from mcp_magic.map.run import map_steps
 from tests.environments import ROOT
 from tests.support.asgi import serving
 from tests.support.bundled import load
