@@ -25,9 +25,8 @@ def call_without_threads() -> None:
     if IN_BROWSER:
         from anyio import to_thread
 
-        to_thread.run_sync = _run_sync  # type: ignore[assignment]
+        async def run_sync(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+            # in Pyodide, asyncio.to_thread runs the function on the event loop itself
+            return await asyncio.to_thread(function, *arguments)
 
-
-async def _run_sync(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    # in Pyodide, asyncio.to_thread runs the function on the event loop itself
-    return await asyncio.to_thread(function, *arguments)
+        to_thread.run_sync = run_sync  # type: ignore[assignment]

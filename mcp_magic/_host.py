@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
-from mcp_magic._text import did_you_mean, join_names
+from mcp_magic._text import did_you_mean, free_name, join_names
 from mcp_magic.apps.calls import CallView
 from mcp_magic.ask.callbacks import SessionQuestions
 from mcp_magic.ask.elicitation import ElicitationSettings
@@ -21,7 +21,7 @@ from mcp_magic.auth.session import authenticator
 from mcp_magic.calls.call import Call, task_is_left
 from mcp_magic.calls.caller import Caller, Outputs
 from mcp_magic.cassette.cassette import deck
-from mcp_magic.config.parsing import check_name, unique_name
+from mcp_magic.config.parsing import check_name
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.consent.consent import Consent
@@ -434,7 +434,7 @@ class Host:
                 continue
             return await self.open_again(known)
         if not replace:
-            name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
+            name = free_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
         with self._arrivals.add(spec, name) as arrival:
             try:
                 connection = await self._open(arrival)

@@ -174,7 +174,7 @@ def join_names(names: Iterable[str], limit: int = 8) -> str:
     return f"{text} and {rest} more" if rest > 0 else text
 
 
-def free_name(name: str, names: Container[str], limit: int) -> str:
+def free_name(name: str, names: Container[str], limit: int = MAX_NAME) -> str:
     """Return `name` if it is not in `names`, else `name` with a number at its end, cut to `limit` characters.
 
     >>> free_name("call_1", {"call_1"}, 40), free_name("abcdef", {"abcdef"}, 6)

@@ -21,6 +21,7 @@ shows one from an awaited cell as a stream instead of an error, and nbclient the
 
 from __future__ import annotations
 
+import copyreg
 import traceback
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -53,7 +54,7 @@ class MCPMagicError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # not by a call of the class, which may need more than the message: a pool of processes that cannot read the
         # error of a child waits for ever
-        return _unpickle, (type(self), *self.args), vars(self)
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
     def traceback_lines(self) -> list[str]:
         """Return the lines that a cell shows instead of a traceback."""
@@ -61,10 +62,6 @@ class MCPMagicError(Exception):
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()
-
-
-def _unpickle(kind: type[E], *args: Any) -> E:
-    return kind.__new__(kind, *args)
 
 
 def error_lines(error: BaseException, text: str) -> list[str]:

@@ -19,6 +19,7 @@ from mcp_magic.display.json import brief
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import shorten
 from mcp_magic.schema.patterns import MAX_NODES, is_checked
+from mcp_magic.schema.repair import SCHEMA_LISTS, SCHEMA_TABLES, SINGLE_SCHEMAS
 from mcp_magic.schema.resolve import REFERENCES, Resolver
 from mcp_magic.schema.validate import is_bounded, is_surely_valid, make_validator, schema_problem
 
@@ -136,7 +137,7 @@ _HIDDEN_KINDS = (
     ("private use characters", re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")),
     ("control characters", re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ud800-\udfff]")),
 )
-MAX_TEXT = 200_000  # most characters of a text that are checked; each hidden one needs a look at those around it
+MAX_CHARACTERS = 200_000  # most characters of a text that are checked; each hidden one needs a look at those around it
 
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
 _ANY = re.compile("|".join(pattern.pattern for _, pattern in _HIDDEN_KINDS))
@@ -154,8 +155,8 @@ class Hidden(NamedTuple):
 
 
 def hidden(text: str) -> list[Hidden]:
-    """Return the hidden characters in the first `MAX_TEXT` characters of a text, one row per kind."""
-    text = text[:MAX_TEXT]
+    """Return the hidden characters in the first `MAX_CHARACTERS` characters of a text, one row per kind."""
+    text = text[:MAX_CHARACTERS]
     if text.isascii() and text.isprintable():
         return []
     text = _FLAG.sub(lambda match: " " * len(match[0]), text)
@@ -400,10 +401,6 @@ def template_problem(template: str) -> str:
 
 MAX_TEXTS = 20_000  # most texts of one definition that are checked
 
-_ONE = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else", "unevaluatedItems")
-_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-
 
 class SchemaPart(NamedTuple):
     """A schema inside a schema, and the properties that lead to it, with `[]` for items.
@@ -429,16 +426,16 @@ def parts(schema: Any) -> Iterator[SchemaPart]:
 
 
 def _inside(where: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    for keyword in _NAMED:
+    for keyword in SCHEMA_TABLES:
         members = node.get(keyword)
         if isinstance(members, Mapping):
             prefix = "" if keyword == "properties" else f"{keyword}/"
             yield from ((_joined(where, f"{prefix}{name}"), inner, False) for name, inner in members.items())
-    for keyword in _MANY:
+    for keyword in SCHEMA_LISTS:
         options = node.get(keyword)
         if isinstance(options, list):
             yield from ((where, inner, keyword != "prefixItems") for inner in options)
-    for keyword in _ONE:
+    for keyword in SINGLE_SCHEMAS:
         if isinstance(node.get(keyword), Mapping):
             place = f"{where}[]" if keyword in ("items", "contains") else where
             yield place, node[keyword], keyword in ("not", "if", "then", "else")
@@ -457,9 +454,9 @@ def _texts_of_schema(schema: Any) -> Iterator[tuple[str, str]]:
     """Yield each text of a schema, property names included, with the place of the schema that holds it."""
     for where, node, _ in parts(schema):
         for keyword, value in node.items():
-            if keyword in _NAMED and isinstance(value, Mapping):
+            if keyword in SCHEMA_TABLES and isinstance(value, Mapping):
                 yield from ((_joined(where, str(name)), str(name)) for name in value)
-            elif keyword not in (*_MANY, *_ONE):
+            elif keyword not in (*SCHEMA_LISTS, *SINGLE_SCHEMAS):
                 yield from ((where, text) for text in texts(value))
 
 

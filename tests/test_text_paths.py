@@ -38,7 +38,8 @@ from mcp_magic.records import Record, grouped
 from mcp_magic.results import Listing, PromptResult, ResourceResult, ToolResult
 from mcp_magic.results.cards import ToolCard
 from mcp_magic.results.reasons import of_body, telling_line
-from mcp_magic.server.docs import compared, quoted
+from mcp_magic.server.docs import quoted
+from mcp_magic.server.snapshot import interface_changes
 from mcp_magic.server.stubs import stubs
 from mcp_magic.session.bodies import answer_in, as_events, failed_event, whole_events
 from mcp_magic.session.failures import causes_in, instead_of, log_line
@@ -152,7 +153,7 @@ def skilled(text: str) -> None:
 def changed(text: str) -> None:
     kinds = ("tools", "prompts", "resources", "templates")
     one: dict[str, Any] = {"server": {}, "instructions": text, **{kind: {} for kind in kinds}}
-    compared(one, {**one, "tools": {text: {"description": text, "inputSchema": {"description": text}}}})
+    interface_changes(one, {**one, "tools": {text: {"description": text, "inputSchema": {"description": text}}}})
 
 
 def joined(text: str) -> None:

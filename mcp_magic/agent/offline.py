@@ -177,7 +177,7 @@ class Call:
         self._in_order()
         self._texts()
         self.arguments = {each.name: self.arguments[each.name] for each in tool.fields if each.name in self.arguments}
-        self.missing = [each for each in tool.fields if each.needed and each.name not in self.arguments]
+        self.missing = [each for each in tool.fields if each.is_mandatory and each.name not in self.arguments]
         self.more = self._more()
         self.unused = self._free()
 

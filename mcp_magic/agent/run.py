@@ -128,7 +128,7 @@ def _arguments_text(parameters: dict[str, Any]) -> str:
     parts = []
     for argument in schema.input_root(parameters).children:
         text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"
-        parts.append(text if argument.needed else f"[{text}]")
+        parts.append(text if argument.is_mandatory else f"[{text}]")
     return ", ".join(parts)
 
 

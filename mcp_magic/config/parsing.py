@@ -23,7 +23,7 @@ from mcp_magic._text import did_you_mean, join_names, sentence
 from mcp_magic.errors import ConfigError, TargetError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 
 # Fields of tables. No message repeats a value that may be a secret, because server tables hold tokens.
@@ -189,16 +189,6 @@ def check_name(name: str) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(str(name))!r}?")
-
-
-def unique_name(name: str, names: Container[str]) -> str:
-    """Return `name`, with a number if it is taken."""
-    if name not in names:
-        return name
-    number = 2
-    while f"{name}_{number}" in names:
-        number += 1
-    return f"{name}_{number}"
 
 
 def name_of_url(url: str) -> str:

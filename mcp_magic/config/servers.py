@@ -312,7 +312,9 @@ def make_entry(
     try:
         if not isinstance(fields, Mapping):
             raise FieldError(f"expected {'a table' if strict else 'an object'}, got {kind_of(fields)}.")
-        disabled = flag(fields, "disabled") or (not strict and _is_off(fields))
+        disabled = flag(fields, "disabled")
+        if not strict:  # other hosts have other switches
+            disabled = disabled or fields.get("enabled") is False or fields.get("isActive") is False
         spec = make_spec(fields, variables=variables, cwd=cwd, strict=strict)
     except FieldError as error:
         if strict and not isinstance(error, MissingHereError):
@@ -320,11 +322,6 @@ def make_entry(
         problem = ConfigError(f"{source}: server {name!r}: {error}")
         return ServerEntry(name, source, disabled=disabled, problem=problem)
     return _ready_entry(name, source, spec, disabled, fields)
-
-
-def _is_off(fields: Mapping[str, Any]) -> bool:
-    """Return whether another host's table switches its server off."""
-    return any(fields.get(key) is False for key in ("enabled", "isActive"))
 
 
 # The configuration files of MCP hosts, and the servers in them.

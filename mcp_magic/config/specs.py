@@ -269,10 +269,12 @@ class Spec(ABC):
 
         Consent is bound to it: another command line, folder, URL or kind of server is another server.
         """
-        text = json.dumps([*self._identified_by()], sort_keys=True, default=str)
+        text = json.dumps([*self.identifiers], sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
-    def _identified_by(self) -> tuple[Any, ...]:
+    @property
+    def identifiers(self) -> tuple[Any, ...]:
+        """What tells the server from others, without secrets."""
         return self.transport, self.where
 
     def masked(self, text: str) -> str:
@@ -302,7 +304,9 @@ class StdioSpec(Spec):
         """The values of secret-looking variables and options."""
         return super().secrets | long_enough(named_secrets(self.env) | argument_secrets(self.args))
 
-    def _identified_by(self) -> tuple[Any, ...]:
+    @property
+    def identifiers(self) -> tuple[Any, ...]:
+        """The command line, the folder and the variables, without secrets."""
         env = {name: MASK if is_declared_secret(name) else value for name, value in self.env.items()}
         try:
             folder = os.path.abspath(self.cwd or ".")  # noqa: PTH100
@@ -331,8 +335,9 @@ class UrlSpec(Spec):
         auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets
         return super().secrets | long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
 
-    def _identified_by(self) -> tuple[Any, ...]:
-        """Return the host unmasked and the URL masked."""
+    @property
+    def identifiers(self) -> tuple[Any, ...]:
+        """The host unmasked and the URL masked."""
         return urlsplit(self.url).netloc.rpartition("@")[2], self.where
 
 

@@ -114,16 +114,13 @@ class Overrides:
         if "timeout" in changes:
             changes["timeout"] = seconds(changes["timeout"])
         for name in changes.keys() & {"env", "headers"}:
-            changes[name] = texts({name: _as_dict(changes[name])}, name)
+            value = changes[name]
+            changes[name] = texts({name: dict(value) if isinstance(value, Mapping) else value}, name)
         for name in changes.keys() & {"trust", "reconnect"}:
             flag(changes, name)
         if not isinstance(changes.get("cwd", ""), str | os.PathLike):
             raise FieldError(f"expected a folder, got {kind_of(changes['cwd'])}.", "cwd")
         return changes
-
-
-def _as_dict(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 _OWNERS = {

@@ -404,7 +404,7 @@ def _none_found(data: dict[str, Any], place: Field | None, path: tuple[str, ...]
     counted_none = len(empty) == 1 and any(data.get(name) == 0 for name in _COUNTS)
     tables: list[Rows] = []
     for name in empty:
-        member = place.listed(name) if place is not None else None
+        member = place.child(name) if place is not None else None
         item = member.item if member is not None else None
         is_rows = counted_none if member is None else getattr(item, "kind", "") == "object"
         if is_rows:
@@ -412,7 +412,7 @@ def _none_found(data: dict[str, Any], place: Field | None, path: tuple[str, ...]
     if not path:
         for name, value in data.items():
             if name in _PAYLOAD and isinstance(value, dict):
-                tables += _none_found(value, place.listed(name) if place is not None else None, (name,))
+                tables += _none_found(value, place.child(name) if place is not None else None, (name,))
     return tables
 
 
@@ -476,7 +476,7 @@ def _place(schema: dict[str, Any] | None, path: Sequence[str], *, boxed: bool) -
 
     place = root_field(schema) if schema else None
     for name in ["result", *path] if boxed else path:
-        place = place.listed(name) if place is not None else None
+        place = place.child(name) if place is not None else None
     return place
 
 

@@ -28,6 +28,7 @@ from mcp_magic.display.document import (
 from mcp_magic.display.json import brief
 from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.content import read_line
+from mcp_magic.schema.fields import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,19 +145,15 @@ def heading(name: str, title: str, badges: Sequence[Badge] = ()) -> Part:
     return Part("\n".join(plain), tag("p", joined([tag("b", name), *([title] if title else []), *badges], " ")))
 
 
-def _rows(root: Field, prefix: str = "", depth: int = 0) -> list[dict[str, Any]]:
-    """Return a row for each field, followed by those of the fields inside it, such as `items[].price`."""
+def _rows(root: Field) -> list[dict[str, Any]]:
+    """Return a row for each field, followed by those of the fields inside it."""
     rows = []
-    for field in root.children:
-        name = prefix + field.name
+    for name, field in descendants(root, MAX_NESTED):
         bounds = f"({field.constraints_text})" if field.constraints_text else ""
         row = {"name": name, "type": field.type_text, "required": field.required}
         row["default"] = None if field.default is schema.MISSING else field.default
         row["description"] = f"{field.description} {bounds}".strip()
         rows.append(row)
-        if depth < MAX_NESTED:
-            rows += _rows(field, f"{name}.", depth + 1)
-            rows += _rows(field.item, f"{name}[].", depth + 1) if field.item is not None else []
     return rows
 
 

@@ -277,10 +277,6 @@ def _svg_media(text: str, name: str = "") -> Media:
     return Media(base64.b64encode(text.encode("utf-8", "replace")).decode("ascii"), _SVG_TYPE, name)
 
 
-def _text_media(block: Any) -> Media | None:
-    return _svg_media(block.text) if _is_svg(block.text) else None
-
-
 def _text_part(block: Any, budget: Budget, server: str) -> Part:
     if not _is_svg(block.text):
         return text_part(block.text, budget)
@@ -373,7 +369,7 @@ register(
     Content(
         part=_text_part,
         message=lambda block: {"type": "text", "text": block.text},
-        media=_text_media,
+        media=lambda block: _svg_media(block.text) if _is_svg(block.text) else None,
     ),
 )
 register("image", _media_content("image/", ".images"))

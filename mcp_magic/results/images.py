@@ -14,6 +14,8 @@ from mcp_magic.errors import InvalidResponseError
 from mcp_magic.results.content import image_size, image_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_magic.results.content import Media
 
 IMAGE_BYTES = 3_700_000  # most bytes of one image: Anthropic takes 5 MB of base64, others more
@@ -37,7 +39,7 @@ def model_image(media: Media) -> ModelImage | str:
     except InvalidResponseError:
         return "it is not base64"
     kind = image_type(data)
-    if kind not in _ENDS:
+    if kind is None or kind not in _ENDS:
         return f"models take no {kind}" if kind else "its bytes are no image"
     wide, high = image_size(data)
     if not (wide and high and _ENDS[kind](data)):
@@ -47,10 +49,7 @@ def model_image(media: Media) -> ModelImage | str:
     return ModelImage(kind, base64.b64encode(data).decode("ascii"))
 
 
-# Whether an image is all there.
-
-
-def _is_whole_png(data: bytes) -> bool:
+def _is_complete_png(data: bytes) -> bool:
     at = 8
     while at + 12 <= len(data):
         length, kind = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]
@@ -64,22 +63,11 @@ def _is_whole_png(data: bytes) -> bool:
     return False
 
 
-def _is_whole_jpeg(data: bytes) -> bool:
-    return 0 < data.rfind(b"\xff\xda") < data.rfind(b"\xff\xd9")  # a thumbnail before the data has an end of its own
-
-
-def _is_whole_gif(data: bytes) -> bool:
-    return data.rstrip(b"\0").endswith(b";")
-
-
-def _is_whole_webp(data: bytes) -> bool:
-    return int.from_bytes(data[4:8], "little") + 8 <= len(data)
-
-
-_ENDS = {
-    "image/png": _is_whole_png,
-    "image/jpeg": _is_whole_jpeg,
-    "image/gif": _is_whole_gif,
-    "image/webp": _is_whole_webp,
+_ENDS: dict[str, Callable[[bytes], bool]] = {
+    "image/png": _is_complete_png,
+    # a thumbnail before the data has an end of its own
+    "image/jpeg": lambda data: 0 < data.rfind(b"\xff\xda") < data.rfind(b"\xff\xd9"),
+    "image/gif": lambda data: data.rstrip(b"\0").endswith(b";"),
+    "image/webp": lambda data: int.from_bytes(data[4:8], "little") + 8 <= len(data),
 }
-"""Types of images that providers take -> whether one is all there."""
+"""Types of images that providers take -> whether the bytes are complete."""

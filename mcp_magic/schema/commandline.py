@@ -268,7 +268,7 @@ def _locate(field: Field, parts: Path_) -> tuple[Path_, Field]:
     while parts:
         for size in range(len(parts), 0, -1):
             name = ".".join(parts[:size])
-            child = field.listed(name)
+            child = field.child(name)
             if child is not None:
                 break
         else:

@@ -188,10 +188,9 @@ def _picture(value: Any, field: Field) -> bytes | None:
     if library == "PIL" and callable(getattr(type(value), "save", None)):
         value.save(buffer, format="JPEG" if field.schema.get("contentMediaType") == "image/jpeg" else "PNG")
         return buffer.getvalue()
-    if callable(getattr(type(value), "_repr_png_", None)):
-        data = value._repr_png_()
-        return data if isinstance(data, bytes) else None
-    return None
+    png = getattr(type(value), "_repr_png_", None)
+    data = png(value) if callable(png) else None
+    return data if isinstance(data, bytes) else None
 
 
 # Python objects as JSON values. The schema decides between forms: a `datetime` as a date, bytes as base64, a DataFrame
@@ -268,8 +267,9 @@ def _container(value: Any, field: Field, path: str) -> Any:
         return _object({member.name: getattr(value, member.name) for member in dataclasses.fields(value)}, field, path)
     if isinstance(value, Mapping):
         return _object(value, field, path)
-    if isinstance(value, tuple) and hasattr(value, "_asdict") and field.kind == "object":
-        return _object(value._asdict(), field, path)
+    as_dict = getattr(value, "_asdict", None)  # of a named tuple
+    if isinstance(value, tuple) and as_dict is not None and field.kind == "object":
+        return _object(as_dict(), field, path)
     if isinstance(value, Set):
         with suppress(TypeError):  # members that cannot be compared stay in their order
             value = sorted(value)
@@ -558,8 +558,9 @@ def _read_object(text: str, field: Field) -> dict[str, Any]:
 
 
 def _read_any(text: str, field: Field) -> Any:
-    value = _as_json(text)
-    return value if isinstance(value, dict | list) and not field.is_base64 and field.takes(value) else text
+    if isinstance(value := _as_json(text), dict | list) and not field.is_base64 and field.takes(value):
+        return value
+    return text
 
 
 def _as_json(text: str) -> Any:

@@ -44,12 +44,12 @@ MAX_CHOICES = 8  # choices that a message names; it only counts the others
 
 MAX_DESCRIBED_DEPTH = 3  # levels of nested lists that a message describes; a recursive schema has no last level
 
-MAX_TEXT = 60  # characters of one value that a message shows
+MAX_SHOWN = 60  # characters of one value that a message shows
 
 MAX_COMPARED = 8  # levels of a value that `Field.takes` compares
 
 
-def shorten(text: str, limit: int = MAX_TEXT) -> str:
+def shorten(text: str, limit: int = MAX_SHOWN) -> str:
     """Shorten a text for a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -121,7 +121,7 @@ def _of(container: str, item: Field, depth: int) -> str:
     return f"{container} of ({text})" if " or " in text else f"{container} of {text}"
 
 
-def constraints_text(schema: Mapping[str, Any]) -> str:
+def _constraints_text(schema: Mapping[str, Any]) -> str:
     """Return the constraints of a schema in words: `1 to 10`, `at least 3 characters, matches ^a`."""
     parts = [
         *_range(schema),
@@ -155,7 +155,7 @@ def _range(schema: Mapping[str, Any]) -> list[str]:
 def _digits(number: float) -> str:
     """Return a number as a message shows it, shortened if it has many digits."""
     try:
-        return shorten(str(number), MAX_TEXT)
+        return shorten(str(number), MAX_SHOWN)
     except ValueError:  # Python writes at most 4,300 digits
         return "a huge number"
 
@@ -308,7 +308,7 @@ class Field:
         return self.default if self.default is not MISSING and self.takes(self.default) else MISSING
 
     @property
-    def needed(self) -> bool:
+    def is_mandatory(self) -> bool:
         """Whether a call must give it: required, and without a default for `prepare_arguments` to fill in."""
         return self.required and self.usable_default is MISSING
 
@@ -337,26 +337,21 @@ class Field:
         if self.kind != "union":
             return ()
         leaves = self._plain.alternatives
-        kept = leaves[: self.resolver.budget.take(len(leaves))]
-        return tuple(self._inner(self.name, leaf, self.required) for leaf in kept)
+        count = self.resolver.budget.take(len(leaves))
+        return tuple(self._inner(self.name, leaf, self.required) for leaf in leaves[:count])
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
         """The properties in order, without those past the budget (`unlisted`); of a union, those of its objects."""
         if self.kind == "union":
             return _merged_children(self)
-        listed = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
-        return tuple(self._inner(str(name), raw, name in self._required_names) for name, raw in listed)
+        members = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
+        return tuple(self._inner(str(name), raw, name in self.required_names) for name, raw in members)
 
     @property
     def unlisted(self) -> int:
         """How many properties `children` leaves out, being past the schema's budget."""
         return max(0, len(self._raws) - len(self.children)) if self.kind == "object" else 0
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the schema's budget is used up, so that further fields are not listed or take any value."""
-        return min(self.resolver.budget.nodes, self.resolver.budget.steps) <= 0
 
     @functools.cached_property
     def _raws(self) -> Mapping[str, Any]:
@@ -365,7 +360,8 @@ class Field:
         return properties if self.kind == "object" and isinstance(properties, Mapping) else {}
 
     @functools.cached_property
-    def _required_names(self) -> frozenset[str]:
+    def required_names(self) -> frozenset[str]:
+        """The names that an object must have, also those that the schema does not describe."""
         required = self.schema.get("required")
         names = required if isinstance(required, list) else ()
         return frozenset(name for name in names if isinstance(name, str))
@@ -373,11 +369,11 @@ class Field:
     @functools.cached_property
     def prefix(self) -> tuple[Field, ...]:
         """The fields of an array's first items, if each has its own schema (`prefixItems`; draft-07: `items`)."""
-        listed = self.schema.get("prefixItems", self.schema.get("items"))
-        if self.kind != "array" or not isinstance(listed, list):
+        items = self.schema.get("prefixItems", self.schema.get("items"))
+        if self.kind != "array" or not isinstance(items, list):
             return ()
-        kept = listed[: self.resolver.budget.take(len(listed))]
-        return tuple(self._inner(f"{self.name}[{i}]", raw, True) for i, raw in enumerate(kept))
+        count = self.resolver.budget.take(len(items))
+        return tuple(self._inner(f"{self.name}[{i}]", raw, True) for i, raw in enumerate(items[:count]))
 
     @functools.cached_property
     def item(self) -> Field | None:
@@ -388,7 +384,7 @@ class Field:
         if isinstance(rest, list):
             rest = self.schema.get("additionalItems", True)
         if self.prefix and isinstance(rest, bool):
-            rest = {"anyOf": [each.raw for each in self.prefix]}
+            rest = {"anyOf": [item.raw for item in self.prefix]}
         return self._inner(f"{self.name}[]", rest if self.resolver.budget.take(1) else True)
 
     @functools.cached_property
@@ -422,29 +418,29 @@ class Field:
     def at(self, key: str | int) -> Field | None:
         """Return the field of a property or an item, or None if it is not allowed."""
         if isinstance(key, int):
-            arrays = [each for each in (self, *self.variants) if each.kind == "array"]
+            arrays = [variant for variant in (self, *self.variants) if variant.kind == "array"]
             if not arrays:
                 return self._inner("", True) if self.kind == "any" else None
             return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
-        return self.listed(key) or self.allowed(key)
+        return self.child(key) or self._unlisted_child(key)
 
     @functools.cached_property
-    def _named(self) -> dict[str, Field]:
-        """Cache of properties found by name; for a union all of them, because they are merged."""
+    def _cache(self) -> dict[str, Field]:
+        """The fields that `child` has made, by name; of a union all, because they are merged."""
         return {child.name: child for child in self.children} if self.kind == "union" else {}
 
-    def listed(self, name: str) -> Field | None:
+    def child(self, name: str) -> Field | None:
         """Return the field of a property that the schema lists, or None."""
-        known = self._named.get(name)
-        if known is None and name in self._raws:
-            known = self._named[name] = self._inner(name, self._raws[name], name in self._required_names)
-        return known
+        field = self._cache.get(name)
+        if field is None and name in self._raws:
+            field = self._cache[name] = self._inner(name, self._raws[name], name in self.required_names)
+        return field
 
-    def allowed(self, name: str) -> Field | None:
+    def _unlisted_child(self, name: str) -> Field | None:
         """Return the field of a property that the schema does not list but allows, or None."""
-        for each in self.variants:
-            if (found := each.allowed(name)) is not None:
-                return found
+        for variant in self.variants:
+            if (field := variant._unlisted_child(name)) is not None:
+                return field
         patterns = self.schema.get("patternProperties")
         for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():
             if matches(pattern, name) is not False:  # if the pattern is not checked here, the server decides
@@ -453,8 +449,8 @@ class Field:
             return self._inner(name, self.additional.raw)
         return self._inner(name, True) if self.is_open and self.additional else None
 
-    def takes(self, value: Any, depth: int = 0) -> bool:
-        """Return whether a value fits by its shape and bounds: types, listed values, required names, lengths, format.
+    def takes(self, value: Any) -> bool:
+        """Return whether a value fits by its shape and bounds: types, choices, required names, lengths, format.
 
         Only a validation decides about the other keywords.
 
@@ -462,30 +458,7 @@ class Field:
         >>> circle.takes({"kind": "circle", "r": 1}), circle.takes({"kind": "box", "r": 1}), circle.takes({})
         (True, False, False)
         """
-        if value is None:
-            return self.nullable or self.kind in ("null", "any")
-        if depth > MAX_COMPARED:
-            return True
-        match self.kind:
-            case "union":
-                return any(variant.takes(value, depth + 1) for variant in self.variants)
-            case "enum" | "const":
-                return any(json_equal(choice, value) for choice, _ in self.choices)
-            case "array":
-                return isinstance(value, list) and self._takes_items(enumerate(value), depth)
-            case "object":
-                return (
-                    isinstance(value, dict)
-                    and self._required_names <= value.keys()
-                    and self._takes_items(value.items(), depth)
-                )
-            case "string" | "boolean" | "integer" | "number":
-                return is_type(value, self.kind) and is_within(value, self.schema)
-        return self.kind == "any" and is_within(value, self.schema)
-
-    def _takes_items(self, items: Iterable[tuple[str | int, Any]], depth: int) -> bool:
-        inner = ((self.at(key), value) for key, value in items)
-        return all(field is not None and field.takes(value, depth + 1) for field, value in inner)
+        return _takes(self, value, 0)
 
     @functools.cached_property
     def type_text(self) -> str:
@@ -495,7 +468,7 @@ class Field:
     @property
     def constraints_text(self) -> str:
         """The constraints in words, or ""."""
-        return constraints_text(self.schema)
+        return _constraints_text(self.schema)
 
     def describe(self) -> str:
         """Return a line of help: name, type, constraints, default and description."""
@@ -507,6 +480,43 @@ class Field:
         text = " ".join((self.description or self.title).split())
         head = f"{self.name} ({', '.join(facts)})" if self.name else ", ".join(facts)
         return f"{head}: {text}" if text else head
+
+
+def _takes(field: Field, value: Any, depth: int) -> bool:
+    if value is None:
+        return field.nullable or field.kind in ("null", "any")
+    if depth > MAX_COMPARED:
+        return True
+    match field.kind:
+        case "union":
+            return any(_takes(variant, value, depth + 1) for variant in field.variants)
+        case "enum" | "const":
+            return any(json_equal(choice, value) for choice, _ in field.choices)
+        case "array":
+            return isinstance(value, list) and _takes_items(field, enumerate(value), depth)
+        case "object":
+            if not isinstance(value, dict) or not field.required_names <= value.keys():
+                return False
+            return _takes_items(field, value.items(), depth)
+        case "string" | "boolean" | "integer" | "number":
+            return is_type(value, field.kind) and is_within(value, field.schema)
+    return field.kind == "any" and is_within(value, field.schema)
+
+
+def _takes_items(field: Field, items: Iterable[tuple[str | int, Any]], depth: int) -> bool:
+    inner = ((field.at(key), value) for key, value in items)
+    return all(item is not None and _takes(item, value, depth + 1) for item, value in inner)
+
+
+def descendants(field: Field, depth: int, path: str = "") -> Iterator[tuple[str, Field]]:
+    """Yield the fields in an object, and in those up to `depth` levels, each with its path, such as `items[].price`."""
+    for child in field.children:
+        place = f"{path}.{child.name}" if path else child.name
+        yield place, child
+        if depth > 0:
+            yield from descendants(child, depth - 1, place)
+            if child.item is not None:
+                yield from descendants(child.item, depth - 1, f"{place}[]")
 
 
 def root_field(schema: Any) -> Field:

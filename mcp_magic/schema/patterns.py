@@ -24,10 +24,10 @@ MAX_CACHE = 1_000_000  # bytes of the engine's cache for a pattern
 
 MAX_PATTERN_STEPS = 100_000  # backtracking steps that a pattern with lookaheads or back references may take in one text
 
-MAX_TEXT = 1_000_000  # characters of the longest text that is checked against a pattern
+MAX_CHARACTERS = 1_000_000  # characters of the longest text that is checked against a pattern
 
-MAX_STEPPED_TEXT = 10_000
-"""As `MAX_TEXT`, for a pattern with lookaheads or back references: each step may read the whole text."""
+MAX_STEPPED_CHARACTERS = 10_000
+"""As `MAX_CHARACTERS`, for a pattern with lookaheads or back references: each step may read the whole text."""
 
 MAX_SECONDS = 0.25  # seconds of CPU time for one text. A pattern that takes longer is not tried again
 MAX_GIVEN_UP = 10  # texts in which a pattern may exceed its steps. After more of them it is not tried again
@@ -89,7 +89,7 @@ class _Pattern:
 
     def _refusal(self, text: str) -> bool | None:
         """Return False if the text does not match, None if the engine gave up."""
-        if self.longest == MAX_TEXT:
+        if self.longest == MAX_CHARACTERS:
             return False  # the linear engine never gives up
         gave_up = any(error.message.startswith("Error executing regex") for error in self.engine.iter_errors(text))
         self.given_up += gave_up
@@ -105,8 +105,8 @@ def _compiled(pattern: str) -> _Pattern:
     except ImportError:
         return _Pattern(None, 0)
     bounds = {"size_limit": MAX_BYTES, "dfa_size_limit": MAX_CACHE}
-    linear = engine.RegexOptions(**bounds), MAX_TEXT
-    stepped = engine.FancyRegexOptions(**bounds, backtrack_limit=MAX_PATTERN_STEPS), MAX_STEPPED_TEXT
+    linear = engine.RegexOptions(**bounds), MAX_CHARACTERS
+    stepped = engine.FancyRegexOptions(**bounds, backtrack_limit=MAX_PATTERN_STEPS), MAX_STEPPED_CHARACTERS
     for options, longest in (linear, stepped) if len(pattern) <= MAX_PATTERN else ():
         try:
             return _Pattern(engine.Draft202012Validator({"pattern": pattern}, pattern_options=options), longest)
@@ -141,6 +141,11 @@ class Budget:
         self.nodes = nodes
         self.steps = steps
         self.made = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is used up, so that further fields are not listed or take any value."""
+        return min(self.nodes, self.steps) <= 0
 
     @property
     def is_fresh(self) -> bool:

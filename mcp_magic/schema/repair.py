@@ -28,9 +28,9 @@ _ALIASES = {"int": "integer", "float": "number", "double": "number", "str": "str
 TUPLES = "https://json-schema.org/draft/2019-09/schema"
 """The newest draft in which `items` may be a list. A schema with such a list and no draft is read by it."""
 
-NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "schemas")
-LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
-SINGLE = (
+SCHEMA_TABLES = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "schemas")
+SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+SINGLE_SCHEMAS = (
     *("items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains"),
     *("propertyNames", "not", "if", "then", "else", "contentSchema", "components"),
 )
@@ -58,7 +58,7 @@ class Repaired:
     notes: tuple[str, ...]
 
 
-NULLABLE = ("nullable", "x-nullable")
+NULLABLE = ("nullable", "x-nullable")  # of OpenAPI 3.0, and before it
 
 _cache: dict[int, Repaired] = {}
 """Repaired schemas by the id of their source, which each holds, so that no other object gets that id."""
@@ -130,18 +130,19 @@ class _Walk:
         result = self._with_bounds(result, where)
         result = self._with_flagged(result, schema, where)
         result = self.with_required(result, where, quiet=is_branch)
-        return self._with_null(result, where) if _is_nullable(schema) else result
+        is_nullable = any(schema.get(key) is True or schema.get(key) in ("true", "True") for key in NULLABLE)
+        return self._with_null(result, where) if is_nullable else result
 
     def _value(self, key: str, value: Any, where: str, depth: int) -> Any:
-        if key in NAMED:
+        if key in SCHEMA_TABLES:
             return self._by_name(key, value, where, depth)
         if key == "items" and isinstance(value, list):
             self.tuples = self.tuples or where or "the root"
             return self._list(value, where, depth)
-        if key in LISTED:
+        if key in SCHEMA_LISTS:
             self.prefixes = self.prefixes or key == "prefixItems"
             return self._list(value, where, depth) if isinstance(value, list) and value else self._drop(key, where)
-        if key in SINGLE:
+        if key in SINGLE_SCHEMAS:
             if isinstance(value, bool):
                 return value
             if not isinstance(value, Mapping):
@@ -262,7 +263,8 @@ class _Walk:
         if "enum" in result and None not in result["enum"]:
             result["enum"] = [*result["enum"], None]
         for key in ("anyOf", "oneOf"):
-            if key in result and not any(isinstance(option, Mapping) and _takes_null(option) for option in result[key]):
+            types = [option.get("type") for option in result.get(key, ()) if isinstance(option, Mapping)]
+            if key in result and not any("null" in (kind if isinstance(kind, list) else [kind]) for kind in types):
                 result[key] = [*result[key], {"type": "null"}]
         return result
 
@@ -277,21 +279,11 @@ def _is_plain(schema: Schema) -> bool:
     return type(schema.get("title", "")) is str and type(schema.get("description", "")) is str
 
 
-def _is_nullable(schema: Schema) -> bool:
-    """Return whether a schema takes null: by `nullable` of OpenAPI 3.0, or `x-nullable` before it, also in a text."""
-    return any(schema.get(key) is True or schema.get(key) in ("true", "True") for key in NULLABLE)
-
-
 def _type_name(name: Any) -> str | None:
     if not isinstance(name, str):
         return None
     lower = name.lower()
     return lower if lower in TYPES else _ALIASES.get(lower)
-
-
-def _takes_null(schema: Schema) -> bool:
-    stated = schema.get("type")
-    return stated == "null" or (isinstance(stated, list) and "null" in stated)
 
 
 def _in_place(schema: Any, depth: int = 0) -> Iterator[Schema]:

@@ -123,7 +123,7 @@ def _types(near: Any, far: Any) -> Any:
 
 
 def _enums(near: list[Any], far: list[Any]) -> list[Any]:
-    keys = set(map(json_key, far))
+    keys = set(map(json_key, far))  # not a comparison of each pair: a hostile schema has two long lists
     return [value for value in near if json_key(value) in keys] or near
 
 

@@ -89,7 +89,7 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     """
     root = input_root(schema)
     fields = [child for child in root.children if _is_parameter(child.name)]
-    fields.sort(key=lambda child: (not child.needed, not child.required))
+    fields.sort(key=lambda child: (not child.is_mandatory, not child.required))
     parameters = [_parameter(child) for child in fields]
     if root.is_open or root.unlisted or len(fields) < len(root.children):
         name = "arguments"
@@ -105,7 +105,7 @@ def _is_parameter(name: str) -> bool:
 
 def _parameter(field: Field) -> inspect.Parameter:
     hint = annotation_of(field)
-    if field.needed:
+    if field.is_mandatory:
         return inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.required else inspect.Parameter.KEYWORD_ONLY
     default = UNSET if field.default is MISSING else field.default
@@ -164,7 +164,7 @@ def bind_arguments(
     unknowns = [name for name in arguments if root.at(name) is None]
     if unknowns:
         raise ArgumentsError(unknown(unknowns, root))
-    missing = [child for child in root.children if child.needed and child.name not in arguments]
+    missing = [child for child in root.children if child.is_mandatory and child.name not in arguments]
     if missing:
         unwritable = [child.name for child in missing if not _is_parameter(child.name)]
         how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""

@@ -830,7 +830,7 @@ def _completed(
     completed = {name: _completed(item, field.at(name), (*path, name), filled, unfit) for name, item in value.items()}
     for child in field.children:
         place = (*path, child.name)
-        if child.required and not child.needed and child.name not in completed and place not in unfit:
+        if child.required and not child.is_mandatory and child.name not in completed and place not in unfit:
             completed[child.name] = filled[place] = copy.deepcopy(child.default)
     return completed
 

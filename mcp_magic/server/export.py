@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import MAX_NAME, free_name
+from mcp_magic._text import free_name
 from mcp_magic.errors import CommandError
 from mcp_magic.schema.validate import is_secret
 from mcp_magic.server.cell import BASE64, HINTS, ROWS, CellServer, as_rows, giving_rows, read_docstring
@@ -184,7 +184,7 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
     needs.follow(server.source, names=_MARKS)
     tables = any(library in code for code in (server.source, *needs.imports) for library in ("pandas", "polars"))
     used = _names("\n".join([*needs.imports, *needs.definitions, server.source]))
-    variable, main = free_name("server", used, MAX_NAME), free_name("main", used, MAX_NAME)
+    variable, main = free_name("server", used), free_name("main", used)
     edits = _Edits(server.source, variable, tables=tables)
     future = []
     for node in tree.body:

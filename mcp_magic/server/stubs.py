@@ -186,7 +186,7 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     base = _camel(name)
     fields: dict[str, Field] = {}
     root = input_root(tool.input_schema)
-    for child in sorted(root.children, key=lambda child: not child.needed):
+    for child in sorted(root.children, key=lambda child: not child.is_mandatory):
         parameter = _free(child.name, fields, ("_call",))
         fields[parameter] = child
         if parameter != child.name:
@@ -194,8 +194,8 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     parameters = []
     for parameter, child in fields.items():
         hint = types.hint(child, f"{base}{_camel(child.name)}")
-        parameters.append(f"{parameter}: {hint}" + ("" if child.needed else " = _UNSET"))
-    count = sum(child.needed for child in fields.values())
+        parameters.append(f"{parameter}: {hint}" + ("" if child.is_mandatory else " = _UNSET"))
+    count = sum(child.is_mandatory for child in fields.values())
     if len(fields) > count:
         parameters.insert(count, "*")
     returned = _returned(tool.output_schema, base, types)
@@ -285,29 +285,23 @@ def _plain_name(name: str) -> str:
 def _short(name: str, tool: Tool, types: Types) -> ShortFunction:
     before = len(types.classes)
     parameters: dict[str, Field] = {}
-    for child in sorted(input_root(tool.input_schema).children, key=lambda child: not child.needed):
+    for child in sorted(input_root(tool.input_schema).children, key=lambda child: not child.is_mandatory):
         parameters[_free(child.name, parameters, ())] = child
     base = _camel(name)
     parts = []
     for parameter, child in parameters.items():
         hint = types.hint(child, f"{base}{_camel(child.name)}")
-        parts.append(f"{parameter}: {hint}" + ("" if child.needed else f" = {_default(child)}"))
-    count = sum(child.needed for child in parameters.values())
+        is_simple = child.default is None or isinstance(child.default, bool | int | float | str)
+        default = repr(child.default) if is_simple and len(repr(child.default)) <= SHORT_ARGUMENT else "..."
+        parts.append(f"{parameter}: {hint}" + ("" if child.is_mandatory else f" = {default}"))
+    count = sum(child.is_mandatory for child in parameters.values())
     if len(parameters) > count:
         parts.insert(count, "*")
     returned = _returned(tool.output_schema, base, types)
     texts = [one_line(tool.description or tool.title or "", SHORT_TEXT)]
-    texts += [f"{parameter}: {text}" for parameter, child in parameters.items() if (text := _short_description(child))]
+    arguments = ((parameter, one_line(child.description, SHORT_ARGUMENT)) for parameter, child in parameters.items())
+    texts += [f"{parameter}: {text}" for parameter, text in arguments if text]
     text = clean("; ".join(filter(None, texts)))
     code = f"async def {name}({', '.join(parts)}) -> {returned}: {text!r}"
     own = {parameter: child.name for parameter, child in parameters.items()}
     return ShortFunction(name, tool, code, tuple(types.classes[before:]), own, count)
-
-
-def _default(field: Field) -> str:
-    simple = field.default is None or isinstance(field.default, bool | int | float | str)
-    return repr(field.default) if simple and len(repr(field.default)) <= SHORT_ARGUMENT else "..."
-
-
-def _short_description(field: Field) -> str:
-    return one_line(field.description, SHORT_ARGUMENT)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_magic._text import free_name
 from mcp_magic.config.parsing import (
     LARGEST,
     MissingHereError,
@@ -19,7 +20,6 @@ from mcp_magic.config.parsing import (
     parse_json,
     read_env_file,
     slug,
-    unique_name,
     write_text,
 )
 from mcp_magic.config.servers import parse_servers
@@ -27,7 +27,7 @@ from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.rules import parse_rules
 from mcp_magic.errors import ConfigError, TargetError
 from mcp_magic.ipython.ask import Answers
-from mcp_magic.server.docs import read_snapshot
+from mcp_magic.server.snapshot import read_snapshot
 from tests.support.raising import said
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_the_slug_of_any_text_is_a_valid_name(text):
 
 @given(st.text(alphabet="abc", min_size=1), st.sets(st.text(alphabet="abc_23", min_size=1)))
 def test_a_unique_name_is_not_taken_and_starts_with_the_name(name, taken):
-    unique = unique_name(name, taken)
+    unique = free_name(name, taken)
     assert unique not in taken
     assert re.fullmatch(rf"{name}(_\d+)?", unique)
 

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_magic import Host
 from mcp_magic.errors import ConnectError, HTTPStatusError
-from mcp_magic.server.docs import compared, interface_of
+from mcp_magic.server.snapshot import interface_changes, interface_of
 from tests.support.kernel_servers import LOAD, ROOT
 
 NOTEBOOK = """
@@ -262,7 +262,7 @@ async def same_interface(kernel, folder, name, host, **env):
     """Export a server, and connect to the program, which offers the same."""
     kernel.ok(f"%mcp snapshot {name} -o {name}.json\n%mcp export {name} {name}_server.py --force")
     server = await host.connect([sys.executable, str(folder / f"{name}_server.py")], name=name, env=env)
-    changes = compared(json.loads((folder / f"{name}.json").read_text()), await interface_of(server))
+    changes = interface_changes(json.loads((folder / f"{name}.json").read_text()), await interface_of(server))
     assert [str(change) for change in changes if change.kind != "server"] == []
     return server
 

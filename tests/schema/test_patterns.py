@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, ListToolsResult, Tool
 from mcp_magic import schema as s
 from mcp_magic._host import Host
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.patterns import MAX_STEPPED_TEXT, MAX_TEXT, matches
+from mcp_magic.schema.patterns import MAX_CHARACTERS, MAX_STEPPED_CHARACTERS, matches
 from mcp_magic.schema.validate import check_answer
 from tests.environments import ROOT
 from tests.support.pattern_victim import BACKTRACKS, EXPLODES, LOOKS_AHEAD, PATTERNS, TRIED, schemas
@@ -60,8 +60,8 @@ def test_hostile_patterns_do_not_hang_cards_forms_and_calls(gave, name):
         pytest.param(r"^(?!-)[a-z-]{1,63}(?<!-)$", "a-b", "-ab", None, id="behind"),
         pytest.param(r"^(.)\1$", "aa", "ab", None, id="again"),
         pytest.param("^.{1,4096}$", "x" * 4096, "x" * 4097, None, id="count"),
-        pytest.param("^[a-z]+$", "a" * MAX_TEXT, "A" * MAX_TEXT, "a" * (MAX_TEXT + 1), id="long"),
-        pytest.param("^(?=a)a+$", "a" * MAX_STEPPED_TEXT, "b", "a" * (MAX_STEPPED_TEXT + 1), id="stepped"),
+        pytest.param("^[a-z]+$", "a" * MAX_CHARACTERS, "A" * MAX_CHARACTERS, "a" * (MAX_CHARACTERS + 1), id="long"),
+        pytest.param("^(?=a)a+$", "a" * MAX_STEPPED_CHARACTERS, "b", "a" * (MAX_STEPPED_CHARACTERS + 1), id="stepped"),
         pytest.param("(", None, None, "x", id="broken"),
         pytest.param(7, None, None, "x", id="number"),
         pytest.param(EXPLODES, None, None, "z", id="explodes"),

@@ -30,9 +30,9 @@ from mcp_magic.langchain.functions import function_of
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.lint import lint_tool
 from mcp_magic.notebook import host
-from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.patterns import MAX_NODES
 from mcp_magic.schema.validate import check_answer, check_arguments
+from mcp_magic.server.snapshot import schema_changes
 from mcp_magic.ui.request_form import RequestForm
 from tests.support.calling import model_call
 from tests.support.schema_server import MANY, SCHEMAS, UNREADABLE, doubling, of

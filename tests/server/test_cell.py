@@ -8,8 +8,8 @@ import pytest
 
 from mcp_magic.errors import ToolError
 from mcp_magic.server.cell import Marks, make_server
-from mcp_magic.server.docs import compared, interface_of
 from mcp_magic.server.export import program
+from mcp_magic.server.snapshot import interface_changes, interface_of
 
 CELL = '''
 from typing import Annotated
@@ -70,7 +70,7 @@ async def test_bytes_parameter_gets_the_sent_bytes(host, made):
 async def test_bytes_are_base64_and_returned_ones_get_advice(host):
     server = await host.connect(cell_server(), name="up")
     interface = await interface_of(server)
-    changes = compared(interface, await interface_of(await host.connect(exported_server(), name="exported")))
+    changes = interface_changes(interface, await interface_of(await host.connect(exported_server(), name="exported")))
     assert [str(change) for change in changes if change.kind != "server"] == []
     size = interface["tools"]["size"]["inputSchema"]["properties"]["data"]
     assert (size["format"], size["description"]) == ("base64", "What is counted.")

@@ -78,7 +78,7 @@ def _read_body(body: str, tool: Tool) -> dict[str, Any]:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
         problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        fields = sorted(schema.input_root(tool.input_schema).children, key=lambda field: not field.needed)
+        fields = sorted(schema.input_root(tool.input_schema).children, key=lambda field: not field.is_mandatory)
         names = [field.name for field in fields if field.kind == "string" and field.name.isidentifier()]
         named = names[0] if names else "NAME"
         reason = f"the cell below %%mcp call is not JSON: {problem}; for its text as an argument write {named}=@cell"

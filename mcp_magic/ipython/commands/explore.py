@@ -61,7 +61,7 @@ async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 def _tool_row(connection: Connection, tool: Any) -> dict[str, Any]:
     root = schema.input_root(tool.input_schema)
-    arguments = [field.name if field.needed else f"[{field.name}]" for field in root.children]
+    arguments = [field.name if field.is_mandatory else f"[{field.name}]" for field in root.children]
     if root.unlisted:
         arguments.append(f"… {root.unlisted:,} more")
     change = connection.change_of(tool)

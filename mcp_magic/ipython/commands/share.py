@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.server.cell import CellServer, Marks
-    from mcp_magic.server.docs import Change
+    from mcp_magic.server.snapshot import Change
     from mcp_magic.session.connection import Connection
 
 
@@ -38,7 +38,7 @@ _SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "tem
 async def _make_server(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Run the cell, make a server of its functions, and connect it in place of its predecessor."""
     from mcp_magic.server.cell import Marks, make_server
-    from mcp_magic.server.docs import compared, interface_of
+    from mcp_magic.server.snapshot import interface_changes, interface_of
 
     name = check_name(arguments.name)
     body = invocation.body
@@ -66,13 +66,13 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
     if served is not None and served.running:  # other programs find the new server where the old one was
         await _serve_at(invocation, name, served.port, served.token)
     now = await interface_of(connection)
-    return _server_listing(name, now, compared(before, now) if before is not None else None)
+    return _server_listing(name, now, interface_changes(before, now) if before is not None else None)
 
 
 async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None:
     """Return the current interface of this name's server, or None if it is not open or does not answer."""
     from mcp_magic.server.cell import CellServer
-    from mcp_magic.server.docs import interface_of
+    from mcp_magic.server.snapshot import interface_of
 
     old = invocation.host.connections.get(name)
     if old is None or old.state != "open":
@@ -466,24 +466,24 @@ def _snapshot_file(invocation: Invocation, given: str | None, server: str) -> Pa
 
 
 async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Text:
-    from mcp_magic.server.docs import interface_of, written
+    from mcp_magic.server.snapshot import interface_of, snapshot_text
 
     connection = invocation.connection(arguments.server)
     found = await interface_of(connection)
     file = _snapshot_file(invocation, arguments.out, connection.name)
-    write_text(file, written(found))
+    write_text(file, snapshot_text(found))
     counts = ", ".join(plural(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
     return _noted(f"{file}: {counts}; `{line}` says what has changed since.", connection)
 
 
 async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    from mcp_magic.server.docs import compared, interface_of, read_snapshot
+    from mcp_magic.server.snapshot import interface_changes, interface_of, read_snapshot
 
     connection = invocation.connection(arguments.server)
     file = _snapshot_file(invocation, arguments.file, connection.name)
     before = read_snapshot(file, connection.name)
-    changes = compared(before, await interface_of(connection))
+    changes = interface_changes(before, await interface_of(connection))
     breaking = [change for change in changes if change.breaking]
     if arguments.check and breaking:
         first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])

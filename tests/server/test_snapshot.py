@@ -7,7 +7,7 @@ import copy
 import pytest
 from hypothesis import given
 
-from mcp_magic.schema.diff import schema_changes
+from mcp_magic.server.snapshot import schema_changes
 from tests.support.schemas import INTEGER, NUMBER, TEXT, of
 from tests.support.strategies import anything_like_a_schema
 

@@ -1,18 +1,171 @@
-"""The changes between two versions of a schema, and whether they break callers.
+"""Snapshots of a server's interface, and the changes between two of them: which break code that uses the server.
+
+A snapshot is JSON, to keep beside a notebook and compare later. It holds the definitions of tools, prompts, resources
+and templates by name, sorted: two snapshots of an unchanged server are equal as text.
 
 An input schema concerns callers that send arguments, an output schema callers that read results. A stricter input
-schema can break callers and a stricter output schema makes them safer, so each comparison needs to know its side.
+schema can break callers and a stricter output schema makes them safer, so each comparison of schemas knows its side.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from mcp_magic._text import json_text
+from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
+from mcp_magic.errors import ConfigError
+from mcp_magic.loops import together
 from mcp_magic.schema.fields import MISSING, Field
 from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key
+from mcp_magic.session.catalog import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from mcp_magic.session.connection import Connection
+
+FORMAT = 1  # the version of the snapshot format, stored in the member "mcp_magic"
+
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between two interfaces."""
+
+    kind: str  # tool, prompt, resource, template or server
+    name: str
+    where: str
+    text: str
+    breaking: bool = False
+
+    def __str__(self) -> str:
+        mark = "breaking: " if self.breaking else ""
+        return f"{mark}{self.kind} {self.name}: {' '.join(part for part in (self.where, self.text) if part)}"
+
+
+async def offers_of(connection: Connection) -> dict[str, tuple[Any, ...]]:
+    """Return all that a server lists, by kind."""
+    return dict(zip(KINDS, await together(connection.listing(kind) for kind in KINDS), strict=True))
+
+
+async def interface_of(connection: Connection) -> dict[str, Any]:
+    """Return the snapshot of a connected server."""
+    info = connection.server_info
+    interface: dict[str, Any] = {
+        "mcp_magic": FORMAT,
+        "server": {"name": info.name, "version": info.version} if info else {},
+        "instructions": connection.instructions or "",
+    }
+    for kind, items in (await offers_of(connection)).items():
+        key = KINDS[kind].key
+        plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
+        interface[kind] = {item.pop(key): item for item in sorted(plain, key=lambda item: str(item[key]))}
+    return interface
+
+
+def snapshot_text(interface: Mapping[str, Any]) -> str:
+    """Return a snapshot as text for a file, indented and sorted so that version control shows small differences."""
+    return json_text(interface, indent=2, sort_keys=True) + "\n"
+
+
+def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
+    """Read a snapshot of a server; raise a ConfigError if the file is none that this version reads."""
+    advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
+    try:
+        data: Any = json.loads(read_bytes(path, LARGEST_DATA))
+    except OSError as error:
+        problem = f"{path}: {error.strerror}; {advice}"
+    except (ValueError, RecursionError) as error:
+        problem = f"{path} is not JSON ({error}); {advice}"
+    else:
+        version = data.get("mcp_magic") if isinstance(data, dict) else None
+        if version == FORMAT and all(isinstance(data.get(kind), dict) for kind in KINDS):
+            return dict(data)
+        newer = isinstance(version, int) and version > FORMAT
+        problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is not a snapshot of a server; {advice}"
+    raise ConfigError(problem)
+
+
+def interface_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Return the changes from one interface to another, breaking ones first."""
+    changes = list(_server_changes(old, new))
+    for kind in KINDS:
+        singular, before, now = kind.removesuffix("s"), old[kind], new[kind]
+        changes += [Change(singular, name, "", "is gone", breaking=True) for name in before if name not in now]
+        for name, definition in now.items():
+            if name not in before:
+                changes.append(Change(singular, name, "", "is new"))
+            elif not json_equal(before[name], definition):
+                changes += [Change(singular, name, *change) for change in _COMPARE[kind](before[name], definition)]
+                words = [word for word in ("title", "description") if before[name].get(word) != definition.get(word)]
+                changes += [Change(singular, name, word, "changed") for word in words]
+    return sorted(changes, key=lambda change: not change.breaking)
+
+
+def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, now = old.get("server", {}), new.get("server", {})
+    name = now.get("name", "")
+    if before.get("version") != now.get("version"):
+        yield Change("server", name, "version", f"{now.get('version')} instead of {before.get('version')}")
+    if old.get("instructions", "") != new.get("instructions", ""):
+        yield Change("server", name, "instructions", "changed")
+
+
+_Difference = tuple[str, str, bool]  # where, what, and whether it breaks code, as in `Change`
+
+
+def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+    for change in schema_changes(old.get("inputSchema"), new.get("inputSchema"), "input"):
+        yield change.path, change.text, change.breaking
+    before, now = old.get("outputSchema"), new.get("outputSchema")
+    if (before is None) != (now is None):
+        yield "result", "no longer has a schema" if now is None else "has a schema now", now is None
+    elif before is not None:
+        for change in schema_changes(before, now, "output"):
+            yield f"result.{change.path}".rstrip("."), change.text, change.breaking
+    earlier, hints = old.get("annotations") or {}, new.get("annotations") or {}
+    for hint in _HINTS:
+        if earlier.get(hint) != hints.get(hint):
+            yield hint, f"is {_hint_text(hints.get(hint))} instead of {_hint_text(earlier.get(hint))}", False
+
+
+def _hint_text(value: Any) -> str:
+    return "not said" if value is None else str(value).lower()
+
+
+def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+    before = {argument["name"]: argument for argument in old.get("arguments") or []}
+    now = {argument["name"]: argument for argument in new.get("arguments") or []}
+    for name in [argument for argument in before if argument not in now]:
+        yield name, "is gone", True
+    for argument, definition in now.items():
+        is_required = bool(definition.get("required"))
+        if argument not in before:
+            yield argument, f"is new and {'required' if is_required else 'optional'}", is_required
+        elif is_required != bool(before[argument].get("required")):
+            yield argument, f"is {'required' if is_required else 'optional'} now", is_required
+
+
+def _resource_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+    before, now = old.get("mimeType"), new.get("mimeType")
+    if before != now:
+        yield "type", f"is {_hint_text(now)} instead of {_hint_text(before)}", before is not None
+
+
+_COMPARE = {
+    "tools": _tool_changes,
+    "resources": _resource_changes,
+    "templates": _resource_changes,
+    "prompts": _prompt_changes,
+}
+"""Kind -> the function that compares two definitions."""
+
+
+# The changes between two versions of a schema.
 
 Side = Literal["input", "output"]
 
@@ -87,7 +240,7 @@ class _Comparison:
 
 def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
     """Yield the changes for fields that no schema lists: which of them are required, and whether any are taken."""
-    before, now = (_required(field.schema) for field in (old, new))
+    before, now = (field.required_names for field in (old, new))
     described = {child.name for child in (*old.children, *new.children)}
     for name in sorted((before ^ now) - described):
         text = "is required now" if name in now else "is optional now"
@@ -96,11 +249,6 @@ def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaCha
     if closed != closes:
         text = "no longer takes other fields" if closes else "takes other fields now"
         yield SchemaChange(path, text, closes and side == "input")
-
-
-def _required(schema: Mapping[str, Any]) -> set[str]:
-    names = schema.get("required")
-    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def _types(old: Field, new: Field, path: str, side: Side) -> SchemaChange | None:
