@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
+from tests.documentation import blocks
 from tests.support import dash_server
 from tests.support.pages import expect, finished, output, press, run, running, saved, start, themes, view_in
 
@@ -122,6 +124,12 @@ def test_cancelled_call_of_a_view_drops_question_and_answer(lab):
         post({id: 91, method: "tools/list", params: {}});
     })""")
     assert answers == [91]
+
+
+def test_view_of_the_documentation_is_shown(lab):
+    server, call = [block.text for block in blocks("docs/views.md") if "dice" in block.text]
+    run(lab, server)
+    expect(view_in(run(lab, call)).locator("#total")).to_have_text(re.compile(r"^\d \+ \d \+ \d$"))
 
 
 def test_job_shows_view_below_its_ended_cell(lab):
