@@ -509,6 +509,7 @@ class App:
         tool: The tool's definition.
         arguments: The arguments of the call.
         is_whole: Whether these are all of them: False while a model writes the call, which has not gone out yet.
+        pages: The pages that show it.
     """
 
     def __init__(self, server: Connection, tool: Tool, arguments: Mapping[str, Any], *, is_whole: bool = True) -> None:
@@ -524,8 +525,8 @@ class App:
         self._height: object = None  # pixels of the view in a page, which a reload begins with
         self._is_closed = False
         self._tasks = _Tasks()
-        self._pages = Pages(self._log, self._on_pages)
-        self._requests = Requests(self.name, server, self._pages)
+        self.pages = Pages(self._log, self._on_pages)
+        self._requests = Requests(self.name, server, self.pages)
 
     # What it is
 
@@ -556,7 +557,7 @@ class App:
     @property
     def is_shown(self) -> bool:
         """Whether a page shows it now."""
-        return bool(self._pages)
+        return bool(self.pages)
 
     _repr_mimebundle_ = show_parts
     __str__ = parts_text
@@ -590,8 +591,8 @@ class App:
     def _take(self, message: Mapping[str, Any], channel: Channel) -> None:
         page, kind = str(message.get("view"))[:64], str(message.get("kind"))
         if kind == "hello":
-            self._pages.add(page, channel)
-        if page not in self._pages:
+            self.pages.add(page, channel)
+        if page not in self.pages:
             return
         match kind:
             case "hello":
@@ -603,7 +604,7 @@ class App:
             case "log" if isinstance(params := message.get("params"), dict):
                 self._log(str(params.get("level", "info"))[:20], shorten(str(params.get("data")), 2000))
             case "gone":
-                self._pages.drop(page)
+                self.pages.drop(page)
             case _:
                 self._requests.take(page, kind, message)
 
@@ -618,19 +619,11 @@ class App:
         if not is_shown:
             self._requests.bar.dismiss("the view was closed")
 
-    def detach(self, channel: Channel) -> None:
-        """Forget the pages of a channel that has closed."""
-        self._pages.detach(channel)
-
-    def end_in(self, channel: Channel) -> None:
-        """End the view in the pages of a channel that is about to close."""
-        self._pages.end_in(channel)
-
     def close(self, reason: str = "closed") -> None:
         """End the view wherever it is shown. Idempotent."""
         if not self._is_closed:
             self._is_closed = True
-            self._pages.close(reason)
+            self.pages.close(reason)
             self._requests.close()
             self._tasks.cancel()
 
@@ -660,16 +653,16 @@ class App:
         try:
             view = await asyncio.shield(self._load())
         except MCPMagicError as error:
-            self._pages.send(page, kind="failed", text=one_line(str(error), 400), label=self.name)
+            self.pages.send(page, kind="failed", text=one_line(str(error), 400), label=self.name)
             return
-        self._pages.send(page, kind="view", **self._view_message(view))
+        self.pages.send(page, kind="view", **self._view_message(view))
         self._requests.bar.show(page)
 
     async def _grant(self, page: str) -> None:
         """Ask about the permissions that the view wants; if you agree, show it again with them."""
         view = await self._load()
         if await self._requests.grant(view):
-            self._pages.send(page, kind="view", again=True, **self._view_message(view))
+            self.pages.send(page, kind="view", again=True, **self._view_message(view))
 
     def _view_message(self, view: View) -> dict[str, Any]:
         from mcp_magic import __version__
@@ -702,14 +695,14 @@ class App:
         """Give the view what a model has written of the arguments so far; nothing once the call is over or out."""
         if not (self.is_whole or self._outcome) and arguments != self.arguments:
             self.arguments = dict(arguments)
-            self._pages.send_all(kind="input", **self._input())
+            self.pages.send_all(kind="input", **self._input())
 
     def begin(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Give the view all arguments: the call that was written goes out. Return False if it is another call's."""
         if self.is_whole or self._outcome or tool != self.tool:
             return False
         self.arguments, self.is_whole = dict(arguments), True
-        self._pages.send_all(kind="input", **self._input())
+        self.pages.send_all(kind="input", **self._input())
         return True
 
     def finish(self, raw: CallToolResult) -> None:
@@ -722,7 +715,7 @@ class App:
 
     def _end(self, method: str, params: dict[str, Any]) -> None:
         self._outcome = {"method": method, "params": params}
-        self._pages.send_all(kind="outcome", **self._outcome)
+        self.pages.send_all(kind="outcome", **self._outcome)
 
     def session_changed(self) -> None:
         """Say in the view what became of the session."""
@@ -731,7 +724,7 @@ class App:
             return
         self._state = state
         text = "" if state == "open" else f"the session of {self._server.name} is {state}"
-        self._pages.send_all(kind="status", text=text)
+        self.pages.send_all(kind="status", text=text)
 
 
 APPS: Handles[App] = Handles(most=50)  # that the results of agents can show again

@@ -106,7 +106,7 @@ class AppPage:
 
     async def stop(self) -> None:
         """End the page. Idempotent."""
-        self.app.detach(self)
+        self.app.pages.detach(self)
         await self._server.stop()
 
     def invite(self) -> None:
@@ -192,7 +192,7 @@ class AppPage:
 
     def _look_for_tabs(self) -> None:
         if not self._tabs:
-            self.app.detach(self)
+            self.app.pages.detach(self)
             self.left.set()
 
 

@@ -39,7 +39,7 @@ class AppWidget:
 
     def close(self) -> None:
         """End the view, and close the widget. Idempotent."""
-        self._app.end_in(self)
+        self._app.pages.end_in(self)
         self.widget.layout.close()
         self.widget.close()
 

@@ -1,8 +1,8 @@
 """The OAuth client of a session: gets tokens and puts them on requests.
 
 `log_in_with` adds the log-in to an HTTP client. `SessionAuth` sends the requests of the session. When the server
-refuses a request, it has `OAuthClient` refresh the token or log in: discovery, registration, authorization request of a
-user (or the grant of a program), token exchange. Refresh and step-up come later.
+refuses a request, it has `OAuthClient` refresh the token or log in: `Discovery`, `Registration`, an authorization
+request to the user (or the grant of a program), and the exchange for `Tokens`. These share one `Authority`.
 
 URLs, parsers and checks are the SDK's (`mcp.client.auth`); this module decides the order. The SDK's own client holds a
 lock from before a request is sent until its answer begins, so one slow call would delay all others.
@@ -76,7 +76,9 @@ from mcp_magic.session.wire import LOG_IN
 from mcp_magic.trace.trace import being_sent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+
+    from mcp_magic.config.specs import AuthOptions
 
 
 ATTEMPTS = 6
@@ -168,12 +170,12 @@ class SessionAuth(httpx2.Auth):
         renewal = _Renewal(request)
         oauth = self._oauth if self._oauth is not None else await self._open()
         for _ in range(ATTEMPTS):
-            renewal.token, renewal.response = oauth.token, None
-            if renewal.token is not None or "refresh" in renewal.tried or not oauth.can_refresh:
+            renewal.token, renewal.response = oauth.tokens.access_token, None
+            if renewal.token is not None or "refresh" in renewal.tried or not oauth.tokens.can_refresh:
                 if renewal.token is None and refusal is not None:
                     renewal.response, refusal = refusal, None  # the server's answer to a request without a token
                 else:
-                    oauth.prepare(request)
+                    oauth.tokens.prepare(request)
                     renewal.response = yield request
                 oauth.observe(renewal.response)
                 if not _is_refusal(renewal.response):
@@ -204,18 +206,18 @@ class SessionAuth(httpx2.Auth):
         One request gets it; the others wait and use it.
         """
         response, tried = renewal.response, renewal.tried
-        if response is not None and oauth.wants_nonce(response) and "nonce" not in tried:
+        if response is not None and oauth.tokens.wants_nonce(response) and "nonce" not in tried:
             tried.add("nonce")
             return True
         if self._logging_in and not self._may_ask_for(renewal.request):
             return False  # it may tell the server that the call waiting for the log-in was cancelled
         async with self._renewing:
-            if oauth.token not in (None, renewal.token):
+            if oauth.tokens.access_token not in (None, renewal.token):
                 return True
             unauthorized = response is None or response.status_code == 401
-            if unauthorized and "refresh" not in tried and (response is None or oauth.can_refresh):
+            if unauthorized and "refresh" not in tried and (response is None or oauth.tokens.can_refresh):
                 tried.add("refresh")
-                await oauth.refresh(renewal.token)
+                await oauth.tokens.refresh(renewal.token)
                 return True
             if response is None or not self._may_ask_for(renewal.request):
                 return False
@@ -234,7 +236,7 @@ class SessionAuth(httpx2.Auth):
         if status in tried:
             self._in_vain[wanted] = now
         if now - self._in_vain.get(wanted, -IN_VAIN_SECONDS) < IN_VAIN_SECONDS:
-            raise oauth.parties.refused_again(response, oauth.scope)
+            raise oauth.parties.refused_again(response, oauth.tokens.scope)
         tried.add(status)
         self._logging_in = True
         try:
@@ -309,48 +311,305 @@ async def _mended(answer: httpx2.Response, kind: Any, remark: Callable[[str], No
     return httpx2.Response(answer.status_code, json=members, request=answer.request)
 
 
-class OAuthClient:
-    """The OAuth client of one session: holds its state and runs the steps that get a token.
+class Authority:
+    """What is known of the authorization server of an MCP server, and the requests of a log-in, which go to both.
 
-    The session's HTTP client sends the requests of the log-in, without the session's token.
+    The session's HTTP client sends the requests, without the session's token.
     """
 
-    def __init__(self, http: httpx2.AsyncClient, context: AuthContext, kept: KeptTokens) -> None:
+    def __init__(self, http: httpx2.AsyncClient, context: AuthContext) -> None:
         self._http = http
-        self._context = context
-        self._kept = kept
-        self._options = options = context.spec.auth
-        self._state = OAuthContext(
+        self.context = context
+        self.options = options = context.spec.auth
+        self.state = OAuthContext(
             server_url=context.spec.url,
-            client_metadata=self._make_metadata(),
-            storage=cast("Any", None),  # `kept` is used directly
+            client_metadata=_client_metadata(options),
+            storage=cast("Any", None),  # `KeptTokens` is used directly
             redirect_handler=None,
             callback_handler=None,
             client_metadata_url=options.client_metadata_url if options.interactive else None,
         )
-        self._reach = Reach(context.spec.url, [options.issuer])
-        self._prover: _Prover | None = None
-        self._bound = self._offers_dpop = self._asks_dpop = False
-        self._sent_secrets: list[str] = []
-
-    def _make_metadata(self) -> OAuthClientMetadata:
-        options = self._options
-        scope = " ".join(options.scopes) or None
-        if options.interactive:
-            method: Any = options.token_endpoint_auth_method
-            return OAuthClientMetadata(
-                client_name="mcp_magic",
-                redirect_uris=[AnyUrl(ANY_PORT)],
-                token_endpoint_auth_method=method,
-                scope=scope,
-            )
-        grant = JWT_BEARER_GRANT_TYPE if options.grant == "jwt_bearer" else options.grant
-        return OAuthClientMetadata(redirect_uris=None, grant_types=[grant], scope=scope)
-
-    # State
+        self.reach = Reach(context.spec.url, [options.issuer])
+        self._secrets: list[str] = []
 
     @property
-    def token(self) -> str | None:
+    def parties(self) -> Parties:
+        """The servers of the log-in, for messages."""
+        metadata, context = self.state.oauth_metadata, self.context
+        issuer = str(metadata.issuer) if metadata is not None else self.state.auth_server_url or ""
+        return Parties(context.server, context.spec.where, host_and_port(issuer), self._hide)
+
+    def _hide(self, text: str) -> str:
+        text = self.context.hide(text)
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+    def learn(self, form: Mapping[str, Any]) -> None:
+        """Remember the secrets of a token request, which messages must not repeat."""
+        self._secrets = [form[name] for name in _SECRETS if form.get(name)]
+
+    @property
+    def expected_issuer(self) -> str:
+        """The issuer that metadata and client must belong to; by default the MCP server's origin."""
+        url = httpx2.URL(self.state.server_url)
+        return self.state.auth_server_url or f"{url.scheme}://{url.netloc.decode()}"
+
+    def endpoint(self, name: str, path: str) -> str:
+        """Return an endpoint of the authorization server; without metadata, a path at the MCP server's origin."""
+        if endpoint := getattr(self.state.oauth_metadata, name, None):
+            return str(endpoint)
+        return urljoin(self.state.get_authorization_base_url(self.state.server_url), path)
+
+    def resource(self) -> dict[str, str]:
+        """Return the parameter that names the MCP server (RFC 8707), if the server takes it."""
+        state = self.state
+        if not state.should_include_resource_param(state.protocol_version):
+            return {}
+        return {"resource": state.get_resource_url()}
+
+    async def read(self, answer: httpx2.Response, kind: Any) -> httpx2.Response:
+        """Return an answer as the SDK's model can read it."""
+        return await _mended(answer, kind, self.context.remark)
+
+    async def send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of the log-in. Follows redirects within its origin.
+
+        Raises:
+            AuthorizationError: It would be readable on the way, leads to a forbidden address, or is not answered.
+        """
+        if request.method == "POST" and not is_private(str(request.url)):
+            raise self.parties.error(
+                f"{host_and_port(str(request.url))} wants secrets over plain http, where others on the network can "
+                "read them; nothing was sent. An authorization server must use https."
+            )
+        timeout = httpx2.Timeout(ASK_SECONDS).as_dict()
+        failure = ""
+        try:
+            for _ in range(REDIRECTS + 1):
+                url = str(request.url)
+                await self.check_reach(url)
+                watching = self.reach.watching(request, partial(self._astray, url))
+                request.extensions |= {LOG_IN: True, "timeout": timeout, "trace": watching}
+                answer = await self._http.send(request, auth=None, follow_redirects=False)
+                following = next_request_within_origin(answer)
+                if following is None:
+                    break
+                request = following
+        except httpx2.TimeoutException:
+            failure = f"did not answer within {ASK_SECONDS:g} s"
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            failure = f"cannot be reached ({type(error).__name__})"
+        if failure:
+            where = host_and_port(str(request.url))
+            raise self.parties.error(f"{where}, which the log-in needs, {failure}; try again when it runs.")
+        return answer
+
+    async def check_reach(self, url: str) -> None:
+        """Raise if a URL leads into this machine or its network, and the MCP server is outside."""
+        if address := await self.reach.refused(url):
+            raise self._astray(url, address)
+
+    def _astray(self, url: str, address: str) -> AuthorizationError:
+        parties, at = self.parties, host_and_port(url)
+        where = at if address in at else f"{at} ({address})"
+        return parties.error(
+            f"{parties.where} leads its log-in to {where}, an address of this machine or its network; nothing was sent "
+            f"there. If that is where you log in, name it: --issuer {urlsplit(url).scheme}://{at}"
+        )
+
+    def unattended(self) -> AuthorizationError:
+        """Return the error for a log-in that needs a user where none can be asked."""
+        parties = self.parties
+        at = f" at {parties.issuer}" if parties.issuer else ""
+        return parties.error(
+            f"{parties.where} wants a log-in{at}, and you cannot be asked here. "
+            f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
+            'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
+        )
+
+
+class Discovery:
+    """Finds the authorization server of an MCP server, and the scopes to ask for."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+
+    async def discover(self, response: httpx2.Response) -> bool:
+        """Find the authorization server that a refusal leads to; return whether it offers tokens bound to a key."""
+        state = self._authority.state
+        await self._discover_resource(extract_resource_metadata_from_www_auth(response))
+        issuer = self._authority.expected_issuer
+        if state.client_info is not None and not credentials_match_issuer(
+            state.client_info, issuer, state.client_metadata_url
+        ):  # the authorization server changed: it must not see the old one's credentials
+            state.client_info = state.oauth_metadata = None
+            state.clear_tokens()
+        for url in build_oauth_authorization_server_metadata_discovery_urls(state.auth_server_url, state.server_url):
+            answer = await self._authority.send(create_oauth_metadata_request(url))
+            answer = await self._authority.read(answer, OAuthMetadata)
+            goes_on, metadata = await handle_auth_metadata_response(answer)
+            if metadata is not None:
+                if issuers_match(str(metadata.issuer), issuer):  # a root issuer may have its slash or not
+                    issuer = str(metadata.issuer)
+                validate_metadata_issuer(metadata, issuer)
+                state.oauth_metadata = metadata
+                return await _offers_dpop(answer)
+            if not goes_on:
+                break
+        return False
+
+    async def _discover_resource(self, advertised: str | None) -> None:
+        """Read the metadata of the MCP server, if it has any, and choose one of its authorization servers."""
+        state, failure = self._authority.state, 0
+        for url in build_protected_resource_metadata_discovery_urls(advertised, state.server_url):
+            answer = await self._authority.send(create_oauth_metadata_request(url))
+            if answer.status_code >= 500 or answer.status_code == 429:
+                failure = answer.status_code
+            answer = await self._authority.read(answer, ProtectedResourceMetadata)
+            metadata = await handle_protected_resource_response(answer)
+            if metadata is None:
+                continue
+            expected, resource = resource_url_from_server_url(state.server_url), str(metadata.resource)
+            if not check_resource_allowed(requested_resource=expected, configured_resource=resource):
+                raise OAuthFlowError(f"Protected resource {resource} does not match expected {expected}")
+            issuers, wish = [str(url) for url in metadata.authorization_servers], self._authority.options.issuer
+            state.protected_resource_metadata = metadata
+            state.auth_server_url = next((url for url in issuers if wish and issuers_match(url, wish)), issuers[0])
+            return
+        if failure:
+            raise OAuthFlowError(f"Protected resource metadata request failed: HTTP {failure}")
+
+    def check_issuer(self) -> None:
+        """Raise unless the credentials of a program belong to the authorization server that was found."""
+        state, issuer = self._authority.state, self._authority.options.issuer
+        metadata = state.oauth_metadata
+        if issuer is None or (metadata is not None and issuers_match(str(metadata.issuer), issuer)):
+            return
+        state.oauth_metadata = None
+        state.clear_tokens()
+        parties = self._authority.parties
+        raise parties.error(
+            f"{parties.where} does not lead to {issuer}, where this client's credentials belong: they were not sent."
+        )
+
+    def choose_scope(self, response: httpx2.Response, granted: str | None, *, stepping_up: bool) -> None:
+        """Choose the scopes: those the user named, else those the server suggests. A step-up adds to those granted."""
+        state, scopes = self._authority.state, " ".join(self._authority.options.scopes)
+        metadata = state.client_metadata
+        suggested = get_client_metadata_scopes(
+            extract_scope_from_www_auth(response),
+            state.protected_resource_metadata,
+            state.oauth_metadata,
+            metadata.grant_types,
+        )
+        if stepping_up:
+            metadata.scope = union_scopes(union_scopes(metadata.scope, granted), suggested)
+        elif scopes:
+            offline = "offline_access" if "offline_access" in (suggested or "").split() else None
+            metadata.scope = union_scopes(scopes, offline)
+        else:
+            metadata.scope = suggested
+
+
+class Registration:
+    """Registers this program at an authorization server."""
+
+    def __init__(self, authority: Authority, kept: KeptTokens) -> None:
+        self._authority = authority
+        self._kept = kept
+
+    def by_hand(self) -> OAuthClientInformationFull | None:
+        """Return the client that the spec names, or None. A `jwt_bearer` client may have no id, and never registers."""
+        options = self._authority.options
+        if options.client_id is None and options.grant != "jwt_bearer":
+            return None
+        method = options.token_endpoint_auth_method or ("client_secret_basic" if options.client_secret else "none")
+        return OAuthClientInformationFull(
+            client_id=options.client_id or "",
+            client_secret=options.client_secret,
+            token_endpoint_auth_method=method,
+            issuer=options.issuer if options.interactive else None,
+        )
+
+    def open_callback(self) -> CallbackServer:
+        """Listen on the registered redirect port if it is free, else on any port and register again."""
+        options, state = self._authority.options, self._authority.state
+        uris = (state.client_info.redirect_uris if state.client_info is not None else None) or []
+        port = options.redirect_port or next((uri.port for uri in uris if uri.port), 0)
+        try:
+            callback = CallbackServer(port)
+        except OSError as error:
+            if options.redirect_port is not None:
+                raise self._authority.parties.error(
+                    f"port {port}, to which the browser returns after the log-in, is taken ({error.strerror}). "
+                    "End the program that listens there."
+                ) from None
+            callback = CallbackServer()
+        if options.client_id is None and callback.redirect_uri not in map(str, uris):
+            state.client_info = None
+        return callback
+
+    async def register(self) -> None:
+        """Register at the authorization server: by the URL of a metadata document, or dynamically (RFC 7591)."""
+        authority, state = self._authority, self._authority.state
+        metadata = state.client_metadata
+        if state.client_info is not None:
+            return
+        issuer = authority.expected_issuer if state.oauth_metadata is not None else None
+        if should_use_client_metadata_url(state.oauth_metadata, state.client_metadata_url):
+            assert state.client_metadata_url is not None
+            client = create_client_info_from_metadata_url(state.client_metadata_url, metadata.redirect_uris)
+            client.issuer = issuer
+        else:
+            origin = state.get_authorization_base_url(state.server_url)
+            request = create_client_registration_request(state.oauth_metadata, metadata, origin)
+            await self._ask(str(request.url))
+            answer = await authority.send(request)
+            if answer.status_code not in (200, 201):
+                raise authority.parties.not_registered(answer.status_code, await _body(answer))
+            answer = await authority.read(answer, OAuthClientInformationFull)
+            client = await handle_registration_response(answer)
+            check_registration_usable(client)
+            if state.oauth_metadata is not None and issuer is not None:
+                at_issuer = state.oauth_metadata.registration_endpoint is not None
+                if at_issuer or state.get_authorization_base_url(issuer) == origin:
+                    client.issuer = issuer
+        state.client_info = client
+        await self._kept.save(client=_dumped(client))
+
+    async def _ask(self, url: str) -> None:
+        """Ask the user once before this program registers anywhere; AuthorizationError unless the answer is yes."""
+        metadata, parties = self._authority.state.oauth_metadata, self._authority.parties
+        page = str(metadata.authorization_endpoint) if metadata is not None else url
+        token = str(metadata.token_endpoint) if metadata is not None else url
+        for address in (url, page, token):
+            await self._authority.check_reach(address)
+        at, page_host, token_host = (host_of(address) or host_and_port(address) for address in (url, page, token))
+        answer = await self._authority.context.logins.permits(
+            f"Log in to {parties.server} ({parties.where}) at {page_host}?\n"
+            f"This program is not known there yet. It would register at {at}, show you the link to a log-in page of "
+            f"{page_host}, and get its tokens from {token_host}.",
+            f"{parties.server}: the log-in at {parties.authority} was interrupted.",
+        )
+        if answer is None:
+            raise self._authority.unattended()
+        if not answer:
+            raise parties.error(f"the log-in at {parties.authority} was not begun: you declined.")
+
+
+class Tokens:
+    """The tokens of a session: exchanges a grant for them, renews them, keeps them, and puts them on requests."""
+
+    def __init__(self, authority: Authority, kept: KeptTokens) -> None:
+        self._authority = authority
+        self._kept = kept
+        self._state = authority.state
+        self._prover: _Prover | None = None
+        self._is_bound = False  # to the key of the prover
+
+    @property
+    def access_token(self) -> str | None:
         """The access token, or None if there is none or it has expired."""
         tokens = self._state.current_tokens
         return tokens.access_token if tokens is not None and self._state.is_token_valid() else None
@@ -365,39 +624,16 @@ class OAuthClient:
         """Whether there is a refresh token."""
         return self._state.can_refresh_token()
 
-    @property
-    def parties(self) -> Parties:
-        """The servers of the log-in, for messages."""
-        metadata, context = self._state.oauth_metadata, self._context
-        issuer = str(metadata.issuer) if metadata is not None else self._state.auth_server_url or ""
-        return Parties(context.server, context.spec.where, host_and_port(issuer), self._hide)
-
-    def _hide(self, text: str) -> str:
-        text = self._context.hide(text)
-        for secret in self._sent_secrets:
-            text = text.replace(secret, MASK)
-        return text
-
-    async def load(self) -> None:
-        """Read the state that earlier kernels saved."""
-        record, state = await self._load_tokens(), self._state
-        registered = read_model(OAuthClientInformationFull, record.get("client"))
-        state.client_info = self._registered_by_hand() or registered
-        state.oauth_metadata = read_model(OAuthMetadata, record.get("metadata"))
-        state.protected_resource_metadata = read_model(ProtectedResourceMetadata, record.get("resource"))
-        state.auth_server_url = record.get("authority")
-
-    async def _load_tokens(self) -> Record:
+    async def load(self) -> Record:
+        """Read the tokens that this or another kernel saved; return the whole record."""
         record = await self._kept.load()
         if record.get("tokens"):
             self._state.current_tokens = read_model(OAuthToken, record["tokens"])
             self._state.token_expiry_time = record.get("expires_at")
-        self._bound = bool(record.get("bound") and record.get("dpop_key"))
-        if self._bound and self._prover is None:
+        self._is_bound = bool(record.get("bound") and record.get("dpop_key"))
+        if self._is_bound and self._prover is None:
             self._prover = _Prover(record["dpop_key"])
         return record
-
-    # Requests of the session
 
     def prepare(self, request: httpx2.Request) -> None:
         """Put the token on a request before it is sent, with a proof if the token is bound to a key (RFC 9449)."""
@@ -405,25 +641,154 @@ class OAuthClient:
             entry.status = None  # the trace shows the last answer, not an earlier refusal
         for name in ("Authorization", "DPoP"):
             request.headers.pop(name, None)
-        if (token := self.token) is None:
+        if (token := self.access_token) is None:
             return
-        if self._bound and self._prover is not None:
+        if self._is_bound and self._prover is not None:
             self._prover.sign(request, token)
         else:
             request.headers["Authorization"] = f"Bearer {token}"
 
     def observe(self, response: httpx2.Response) -> None:
-        """Remember the nonce of an answer, and the peer address if the answer is a refusal."""
+        """Remember the nonce of an answer, which the next proof has to repeat."""
         if self._prover is not None:
             self._prover.remember_nonce(response)
-        if _is_refusal(response):
-            self._reach.remember_peer(response)
 
     def wants_nonce(self, response: httpx2.Response) -> bool:
         """Whether a server asks for the same request with its nonce in the proof (RFC 9449, section 9)."""
-        return self._bound and extract_field_from_www_auth(response, "error") == "use_dpop_nonce"
+        return self._is_bound and extract_field_from_www_auth(response, "error") == "use_dpop_nonce"
 
-    # Log-in
+    async def prepare_exchange(self, *, wants_dpop: bool) -> None:
+        """Choose the client authentication and whether to bind tokens to a key; save the state that a refresh needs."""
+        state, client = self._state, self._state.client_info
+        if client is not None and client.client_secret and self._authority.options.token_endpoint_auth_method is None:
+            metadata = state.oauth_metadata
+            offered = (metadata.token_endpoint_auth_methods_supported if metadata else None) or ["client_secret_basic"]
+            basic = "client_secret_basic" in offered or "client_secret_post" not in offered
+            client.token_endpoint_auth_method = "client_secret_basic" if basic else "client_secret_post"
+        if self._prover is None and wants_dpop:
+            self._prover = _Prover()
+        await self._kept.save(
+            metadata=_dumped(state.oauth_metadata),
+            resource=_dumped(state.protected_resource_metadata),
+            authority=state.auth_server_url,
+            dpop_key=self._prover.pem if self._prover is not None else None,
+        )
+
+    async def exchange(self, form: dict[str, Any]) -> None:
+        """Exchange a grant for tokens."""
+        answer = await self._request_token(form)
+        if answer.status_code not in (200, 201):
+            raise self._authority.parties.no_token(answer.status_code, await _body(answer))
+        answer = await self._authority.read(answer, OAuthToken)
+        tokens = await handle_token_response_scopes(answer)
+        if tokens.scope is None:
+            tokens.scope = self._state.client_metadata.scope  # the requested ones (RFC 6749, section 5.1)
+        await self._take(tokens)
+
+    async def _take(self, tokens: OAuthToken) -> None:
+        self._state.update_token_expiry(tokens)  # raises if the time is too large for a clock
+        self._state.current_tokens = tokens
+        await self._kept.set_tokens(tokens)
+        await self._kept.save(bound=self._is_bound)
+
+    async def _request_token(self, form: dict[str, Any]) -> httpx2.Response:
+        """Send a token request, with a proof if this client has a key (RFC 9449, section 5)."""
+        form, headers = self._state.prepare_token_auth(form | self._authority.resource(), dict(_FORM))
+        self._authority.learn(form)
+        endpoint, prover = self._authority.endpoint("token_endpoint", "/token"), self._prover
+        request = httpx2.Request("POST", endpoint, data=form, headers=headers)
+        if prover is None:
+            return await self._authority.send(request)
+        prover.sign(request)
+        answer = await self._authority.send(request)
+        prover.remember_nonce(answer)
+        refused = answer.status_code in (400, 401) and NONCE in answer.headers
+        if refused and (await _json(answer)).get("error") == "use_dpop_nonce":
+            prover.sign(request)
+            answer = await self._authority.send(request)
+            prover.remember_nonce(answer)
+        if answer.status_code == 200:  # the SDK reads bearer tokens only
+            body = await _json(answer)
+            self._is_bound = str(body.get("token_type", "")).lower() == "dpop"
+            if self._is_bound:
+                answer = httpx2.Response(200, json={**body, "token_type": "Bearer"}, request=answer.request)
+        return answer
+
+    async def refresh(self, token: str | None) -> None:
+        """Use the refresh token, unless another kernel has just replaced this access token.
+
+        A refused refresh forgets the tokens.
+
+        Raises:
+            AuthorizationError: The authorization server failed; the tokens are kept.
+        """
+        lock_file, failure = self._kept.lock_file, None
+        try:
+            async with nullcontext() if lock_file is None else locked(lock_file):
+                if lock_file is not None:
+                    await self.load()  # another kernel may have changed them
+                if lock_file is None or self.access_token in (None, token):
+                    await self._refresh_alone()
+        except _UNUSABLE as error:
+            failure = self._authority.parties.explained(error)
+        if failure is not None:
+            raise failure
+
+    async def _refresh_alone(self) -> None:
+        state, before = self._state, self._state.current_tokens
+        if before is None or state.client_info is None or not state.can_refresh_token():
+            state.clear_tokens()
+            return
+        form = {"grant_type": "refresh_token", "refresh_token": before.refresh_token}
+        answer = await self._request_token(form | {"client_id": state.client_info.client_id})
+        body = await _body(answer)
+        if answer.status_code >= 500 or answer.status_code == 429:
+            raise self._authority.parties.no_token(answer.status_code, body, "the log-in could not be renewed: ")
+        tokens = read_model(OAuthToken, await _json(answer)) if answer.status_code == 200 else None
+        if tokens is not None:
+            tokens.scope = tokens.scope if tokens.scope is not None else before.scope
+            tokens.refresh_token = tokens.refresh_token or before.refresh_token
+            await self._take(tokens)
+            return
+        state.clear_tokens()
+        forgotten: dict[str, Any] = {"tokens": None, "expires_at": None}
+        if "invalid_client" in body and self._authority.options.client_id is None:
+            state.client_info = None
+            forgotten["client"] = None
+        await self._kept.save(**forgotten)
+
+
+class OAuthClient:
+    """The OAuth client of one session: runs the steps that get its tokens."""
+
+    def __init__(self, http: httpx2.AsyncClient, context: AuthContext, kept: KeptTokens) -> None:
+        self._authority = Authority(http, context)
+        self._discovery = Discovery(self._authority)
+        self._registration = Registration(self._authority, kept)
+        self._state = self._authority.state
+        self._options = context.spec.auth
+        self._logins = context.logins
+        self.tokens = Tokens(self._authority, kept)
+
+    @property
+    def parties(self) -> Parties:
+        """The servers of the log-in, for messages."""
+        return self._authority.parties
+
+    async def load(self) -> None:
+        """Read the state that earlier kernels saved."""
+        record, state = await self.tokens.load(), self._state
+        registered = read_model(OAuthClientInformationFull, record.get("client"))
+        state.client_info = self._registration.by_hand() or registered
+        state.oauth_metadata = read_model(OAuthMetadata, record.get("metadata"))
+        state.protected_resource_metadata = read_model(ProtectedResourceMetadata, record.get("resource"))
+        state.auth_server_url = record.get("authority")
+
+    def observe(self, response: httpx2.Response) -> None:
+        """Remember what an answer to the session says for later requests."""
+        self.tokens.observe(response)
+        if _is_refusal(response):
+            self._authority.reach.remember_peer(response)
 
     async def log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
         """Get a token, in the order of the MCP specification ("Authorization Flow"); 403 steps up to more scopes.
@@ -437,21 +802,21 @@ class OAuthClient:
         state, scheme = self._state, _challenge(response)
         guessing = self._options.mode == "auto" and not scheme
         state.protocol_version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
-        self._offers_dpop, self._asks_dpop = False, scheme == "dpop"
-        granted, stepping_up = self.scope, response.status_code == 403
+        granted, stepping_up, offers_dpop = self.tokens.scope, response.status_code == 403, False
         failure: AuthorizationError | None = None
         try:
             if not stepping_up or state.oauth_metadata is None:
-                await self._discover(response)
+                offers_dpop = await self._discovery.discover(response)
             if guessing and state.oauth_metadata is None:
                 return False
-            self._choose_scope(response, granted, stepping_up=stepping_up)
+            self._discovery.choose_scope(response, granted, stepping_up=stepping_up)
+            wants_dpop = self._wants_dpop(offers=offers_dpop, asks=scheme == "dpop")
             if self._options.interactive:
-                await self._log_in_person()
+                await self._log_in_person(wants_dpop=wants_dpop)
             else:
-                self._check_issuer()
-                await self._prepare_exchange()
-                await self._exchange(await self._grant())
+                self._discovery.check_issuer()
+                await self.tokens.prepare_exchange(wants_dpop=wants_dpop)
+                await self.tokens.exchange(await self._grant())
         except _UNUSABLE as error:
             if guessing and state.oauth_metadata is None:
                 return False
@@ -460,198 +825,35 @@ class OAuthClient:
             raise failure  # outside the `except`, so without context: the SDK's errors quote answers, tokens included
         return True
 
-    async def _log_in_person(self) -> None:
+    def _wants_dpop(self, *, offers: bool, asks: bool) -> bool:
+        if self._options.dpop is not None:
+            return self._options.dpop
+        resource = self._state.protected_resource_metadata
+        advertised = resource is not None and (
+            resource.dpop_bound_access_tokens_required or resource.dpop_signing_alg_values_supported
+        )
+        return offers and bool(asks or advertised)
+
+    async def _log_in_person(self, *, wants_dpop: bool) -> None:
         options, parties = self._options, self.parties
         if self._state.client_info is None and options.client_id is not None:  # another authorization server
             raise parties.error(
                 f"{parties.where} leads to {parties.authority}, and the client {options.client_id!r} belongs to "
                 f"{options.issuer}: it was not used."
             )
-        if not await self._context.logins.can_ask():
-            raise self._unattended()
-        callback = self._open_callback()
+        if not await self._logins.can_ask():
+            raise self._authority.unattended()
+        callback = self._registration.open_callback()
         try:
             self._state.client_metadata.redirect_uris = [AnyUrl(callback.redirect_uri)]
-            await self._register()
-            await self._prepare_exchange()
-            await self._exchange(await self._ask_person(callback))
+            await self._registration.register()
+            await self.tokens.prepare_exchange(wants_dpop=wants_dpop)
+            await self.tokens.exchange(await self._ask_person(callback))
         finally:
             callback.close()
 
-    # Discovery
-
-    async def _discover(self, response: httpx2.Response) -> None:
-        state = self._state
-        await self._discover_resource(extract_resource_metadata_from_www_auth(response))
-        issuer = self._expected_issuer()
-        if state.client_info is not None and not credentials_match_issuer(
-            state.client_info, issuer, state.client_metadata_url
-        ):  # the authorization server changed: it must not see the old one's credentials
-            state.client_info = state.oauth_metadata = None
-            state.clear_tokens()
-        for url in build_oauth_authorization_server_metadata_discovery_urls(state.auth_server_url, state.server_url):
-            answer = await self._send(create_oauth_metadata_request(url))
-            answer = await _mended(answer, OAuthMetadata, self._context.remark)
-            goes_on, metadata = await handle_auth_metadata_response(answer)
-            if metadata is not None:
-                if issuers_match(str(metadata.issuer), issuer):  # a root issuer may have its slash or not
-                    issuer = str(metadata.issuer)
-                validate_metadata_issuer(metadata, issuer)
-                state.oauth_metadata = metadata
-                self._offers_dpop = await _offers_dpop(answer)
-            if metadata is not None or not goes_on:
-                return
-
-    async def _discover_resource(self, advertised: str | None) -> None:
-        """Read the metadata of the MCP server, if it has any, and choose one of its authorization servers."""
-        state, failed = self._state, 0
-        for url in build_protected_resource_metadata_discovery_urls(advertised, state.server_url):
-            answer = await self._send(create_oauth_metadata_request(url))
-            if answer.status_code >= 500 or answer.status_code == 429:
-                failed = answer.status_code
-            answer = await _mended(answer, ProtectedResourceMetadata, self._context.remark)
-            metadata = await handle_protected_resource_response(answer)
-            if metadata is None:
-                continue
-            expected, resource = resource_url_from_server_url(state.server_url), str(metadata.resource)
-            if not check_resource_allowed(requested_resource=expected, configured_resource=resource):
-                raise OAuthFlowError(f"Protected resource {resource} does not match expected {expected}")
-            issuers, named = [str(url) for url in metadata.authorization_servers], self._options.issuer
-            state.protected_resource_metadata = metadata
-            state.auth_server_url = next((url for url in issuers if named and issuers_match(url, named)), issuers[0])
-            return
-        if failed:
-            raise OAuthFlowError(f"Protected resource metadata request failed: HTTP {failed}")
-
-    def _expected_issuer(self) -> str:
-        """Return the issuer that metadata and client must belong to; by default the MCP server's origin."""
-        url = httpx2.URL(self._state.server_url)
-        return self._state.auth_server_url or f"{url.scheme}://{url.netloc.decode()}"
-
-    def _check_issuer(self) -> None:
-        """Raise unless the credentials of a program belong to the authorization server that was found."""
-        state, named = self._state, self._options.issuer
-        metadata = state.oauth_metadata
-        if named is None or (metadata is not None and issuers_match(str(metadata.issuer), named)):
-            return
-        state.oauth_metadata = None
-        state.clear_tokens()
-        parties = self.parties
-        raise parties.error(
-            f"{parties.where} does not lead to {named}, where this client's credentials belong: they were not sent."
-        )
-
-    # Scopes and step-up
-
-    def _choose_scope(self, response: httpx2.Response, granted: str | None, *, stepping_up: bool) -> None:
-        """Choose the scopes: those the user named, else those the server suggests. A step-up adds to those granted."""
-        metadata, named = self._state.client_metadata, " ".join(self._options.scopes)
-        suggested = get_client_metadata_scopes(
-            extract_scope_from_www_auth(response),
-            self._state.protected_resource_metadata,
-            self._state.oauth_metadata,
-            metadata.grant_types,
-        )
-        if stepping_up:
-            metadata.scope = union_scopes(union_scopes(metadata.scope, granted), suggested)
-        elif named:
-            offline = "offline_access" if "offline_access" in (suggested or "").split() else None
-            metadata.scope = union_scopes(named, offline)
-        else:
-            metadata.scope = suggested
-
-    # Registration
-
-    def _registered_by_hand(self) -> OAuthClientInformationFull | None:
-        """Return the client that the spec names, or None. A `jwt_bearer` client may have no id, and never registers."""
-        options = self._options
-        if options.client_id is None and options.grant != "jwt_bearer":
-            return None
-        method = options.token_endpoint_auth_method or ("client_secret_basic" if options.client_secret else "none")
-        return OAuthClientInformationFull(
-            client_id=options.client_id or "",
-            client_secret=options.client_secret,
-            token_endpoint_auth_method=method,
-            issuer=options.issuer if options.interactive else None,
-        )
-
-    def _open_callback(self) -> CallbackServer:
-        """Listen on the registered redirect port if it is free, else on any port and register again."""
-        options, state = self._options, self._state
-        uris = (state.client_info.redirect_uris if state.client_info is not None else None) or []
-        port = options.redirect_port or next((uri.port for uri in uris if uri.port), 0)
-        try:
-            callback = CallbackServer(port)
-        except OSError as error:
-            if options.redirect_port is not None:
-                raise self.parties.error(
-                    f"port {port}, to which the browser returns after the log-in, is taken ({error.strerror}). "
-                    "End the program that listens there."
-                ) from None
-            callback = CallbackServer()
-        if options.client_id is None and callback.redirect_uri not in map(str, uris):
-            state.client_info = None
-        return callback
-
-    async def _register(self) -> None:
-        """Register at the authorization server: by the URL of a metadata document, or dynamically (RFC 7591)."""
-        state, metadata = self._state, self._state.client_metadata
-        if state.client_info is not None:
-            return
-        issuer = self._expected_issuer() if state.oauth_metadata is not None else None
-        if should_use_client_metadata_url(state.oauth_metadata, state.client_metadata_url):
-            assert state.client_metadata_url is not None
-            client = create_client_info_from_metadata_url(state.client_metadata_url, metadata.redirect_uris)
-            client.issuer = issuer
-        else:
-            origin = state.get_authorization_base_url(state.server_url)
-            request = create_client_registration_request(state.oauth_metadata, metadata, origin)
-            await self._ask_to_register(str(request.url))
-            answer = await self._send(request)
-            if answer.status_code not in (200, 201):
-                raise self.parties.not_registered(answer.status_code, await _body(answer))
-            answer = await _mended(answer, OAuthClientInformationFull, self._context.remark)
-            client = await handle_registration_response(answer)
-            check_registration_usable(client)
-            if state.oauth_metadata is not None and issuer is not None:
-                at_issuer = state.oauth_metadata.registration_endpoint is not None
-                if at_issuer or state.get_authorization_base_url(issuer) == origin:
-                    client.issuer = issuer
-        state.client_info = client
-        await self._kept.save(client=_dumped(client))
-
-    async def _ask_to_register(self, url: str) -> None:
-        """Ask the user once before this program registers anywhere; AuthorizationError unless the answer is yes."""
-        metadata, parties = self._state.oauth_metadata, self.parties
-        page = str(metadata.authorization_endpoint) if metadata is not None else url
-        token = str(metadata.token_endpoint) if metadata is not None else url
-        for other in (url, page, token):
-            await self._check_reach(other)
-        at, shown, giver = (host_of(other) or host_and_port(other) for other in (url, page, token))
-        answer = await self._context.logins.permits(
-            f"Log in to {parties.server} ({parties.where}) at {shown}?\n"
-            f"This program is not known there yet. It would register at {at}, show you the link to a log-in page of "
-            f"{shown}, and get its tokens from {giver}.",
-            f"{parties.server}: the log-in at {parties.authority} was interrupted.",
-        )
-        if answer is None:
-            raise self._unattended()
-        if not answer:
-            raise parties.error(f"the log-in at {parties.authority} was not begun: you declined.")
-
-    def _unattended(self) -> AuthorizationError:
-        parties = self.parties
-        at = f" at {parties.issuer}" if parties.issuer else ""
-        return parties.error(
-            f"{parties.where} wants a log-in{at}, and you cannot be asked here. "
-            f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
-            'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
-        )
-
-    # Authorization request
-
     async def _ask_person(self, callback: CallbackServer) -> dict[str, Any]:
-        state, parties, logins = self._state, self.parties, self._context.logins
+        state, parties, logins = self._state, self.parties, self._logins
         assert state.client_info is not None
         assert state.client_metadata.redirect_uris is not None
         client, back = state.client_info.client_id, str(state.client_metadata.redirect_uris[0])
@@ -663,13 +865,13 @@ class OAuthClient:
             "state": nonce,
             "code_challenge": proof.code_challenge,
             "code_challenge_method": "S256",
-            **self._resource(),
+            **self._authority.resource(),
         }
         if scope := state.client_metadata.scope:
             query["scope"] = scope
             if "offline_access" in scope.split():
                 query["prompt"] = "consent"  # OpenID Connect requires it for refresh tokens
-        endpoint = self._endpoint("authorization_endpoint", "/authorize")
+        endpoint = self._authority.endpoint("authorization_endpoint", "/authorize")
         url = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
         await self._check_page(url)
         login = LogIn(parties.server, parties.where, url, callback.redirect_uri, logins.seconds, self._comes_from)
@@ -693,7 +895,7 @@ class OAuthClient:
             raise parties.error(
                 f"the address of the log-in page{host} {why}; it was not opened. Its operator must fix that."
             )
-        await self._check_reach(url)
+        await self._authority.check_reach(url)
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or []):
             raise parties.error(
                 f"{parties.authority} does not say that it supports PKCE (S256), so the code of a log-in could be "
@@ -734,177 +936,19 @@ class OAuthClient:
         signed = SignedJWTParameters(issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm)
         return await signed.create_assertion_provider()(str(metadata.issuer))
 
-    # Token exchange
 
-    async def _prepare_exchange(self) -> None:
-        """Choose the client authentication and whether to bind tokens to a key; save the state that a refresh needs."""
-        state, client = self._state, self._state.client_info
-        if client is not None and client.client_secret and self._options.token_endpoint_auth_method is None:
-            metadata = state.oauth_metadata
-            offered = (metadata.token_endpoint_auth_methods_supported if metadata else None) or ["client_secret_basic"]
-            basic = "client_secret_basic" in offered or "client_secret_post" not in offered
-            client.token_endpoint_auth_method = "client_secret_basic" if basic else "client_secret_post"
-        if self._prover is None and self._wants_dpop():
-            self._prover = _Prover()
-        await self._kept.save(
-            metadata=_dumped(state.oauth_metadata),
-            resource=_dumped(state.protected_resource_metadata),
-            authority=state.auth_server_url,
-            dpop_key=self._prover.pem if self._prover is not None else None,
+def _client_metadata(options: AuthOptions) -> OAuthClientMetadata:
+    scope = " ".join(options.scopes) or None
+    if options.interactive:
+        method: Any = options.token_endpoint_auth_method
+        return OAuthClientMetadata(
+            client_name="mcp_magic",
+            redirect_uris=[AnyUrl(ANY_PORT)],
+            token_endpoint_auth_method=method,
+            scope=scope,
         )
-
-    def _wants_dpop(self) -> bool:
-        if self._options.dpop is not None:
-            return self._options.dpop
-        resource = self._state.protected_resource_metadata
-        advertised = resource is not None and (
-            resource.dpop_bound_access_tokens_required or resource.dpop_signing_alg_values_supported
-        )
-        return self._offers_dpop and bool(self._asks_dpop or advertised)
-
-    async def _exchange(self, form: dict[str, Any]) -> None:
-        answer = await self._request_token(form)
-        if answer.status_code not in (200, 201):
-            raise self.parties.no_token(answer.status_code, await _body(answer))
-        answer = await _mended(answer, OAuthToken, self._context.remark)
-        tokens = await handle_token_response_scopes(answer)
-        if tokens.scope is None:
-            tokens.scope = self._state.client_metadata.scope  # the requested ones (RFC 6749, section 5.1)
-        await self._take(tokens)
-
-    async def _take(self, tokens: OAuthToken) -> None:
-        self._state.update_token_expiry(tokens)  # raises if the time is too large for a clock
-        self._state.current_tokens = tokens
-        await self._kept.set_tokens(tokens)
-        await self._kept.save(bound=self._bound)
-
-    async def _request_token(self, form: dict[str, Any]) -> httpx2.Response:
-        """Send a token request, with a proof if this client has a key (RFC 9449, section 5)."""
-        form, headers = self._state.prepare_token_auth(form | self._resource(), dict(_FORM))
-        self._sent_secrets = [form[name] for name in _SECRETS if form.get(name)]
-        endpoint, prover = self._endpoint("token_endpoint", "/token"), self._prover
-        request = httpx2.Request("POST", endpoint, data=form, headers=headers)
-        if prover is None:
-            return await self._send(request)
-        prover.sign(request)
-        answer = await self._send(request)
-        prover.remember_nonce(answer)
-        refused = answer.status_code in (400, 401) and NONCE in answer.headers
-        if refused and (await _json(answer)).get("error") == "use_dpop_nonce":
-            prover.sign(request)
-            answer = await self._send(request)
-            prover.remember_nonce(answer)
-        if answer.status_code == 200:  # the SDK reads bearer tokens only
-            body = await _json(answer)
-            self._bound = str(body.get("token_type", "")).lower() == "dpop"
-            if self._bound:
-                answer = httpx2.Response(200, json={**body, "token_type": "Bearer"}, request=answer.request)
-        return answer
-
-    def _resource(self) -> dict[str, str]:
-        state = self._state
-        if not state.should_include_resource_param(state.protocol_version):
-            return {}
-        return {"resource": state.get_resource_url()}
-
-    def _endpoint(self, name: str, path: str) -> str:
-        """Return an endpoint of the authorization server; without metadata, a path at the MCP server's origin."""
-        if endpoint := getattr(self._state.oauth_metadata, name, None):
-            return str(endpoint)
-        return urljoin(self._state.get_authorization_base_url(self._state.server_url), path)
-
-    # Refresh
-
-    async def refresh(self, token: str | None) -> None:
-        """Use the refresh token, unless another kernel has just replaced this access token.
-
-        A refused refresh forgets the tokens.
-
-        Raises:
-            AuthorizationError: The authorization server failed; the tokens are kept.
-        """
-        lock_file, failure = self._kept.lock_file, None
-        try:
-            async with nullcontext() if lock_file is None else locked(lock_file):
-                if lock_file is not None:
-                    await self._load_tokens()  # another kernel may have changed them
-                if lock_file is None or self.token in (None, token):
-                    await self._refresh_alone()
-        except _UNUSABLE as error:
-            failure = self.parties.explained(error)
-        if failure is not None:
-            raise failure
-
-    async def _refresh_alone(self) -> None:
-        state, before = self._state, self._state.current_tokens
-        if before is None or state.client_info is None or not state.can_refresh_token():
-            state.clear_tokens()
-            return
-        form = {"grant_type": "refresh_token", "refresh_token": before.refresh_token}
-        answer = await self._request_token(form | {"client_id": state.client_info.client_id})
-        body = await _body(answer)
-        if answer.status_code >= 500 or answer.status_code == 429:
-            raise self.parties.no_token(answer.status_code, body, "the log-in could not be renewed: ")
-        tokens = read_model(OAuthToken, await _json(answer)) if answer.status_code == 200 else None
-        if tokens is not None:
-            tokens.scope = tokens.scope if tokens.scope is not None else before.scope
-            tokens.refresh_token = tokens.refresh_token or before.refresh_token
-            await self._take(tokens)
-            return
-        state.clear_tokens()
-        forgotten: dict[str, Any] = {"tokens": None, "expires_at": None}
-        if "invalid_client" in body and self._options.client_id is None:
-            state.client_info = None
-            forgotten["client"] = None
-        await self._kept.save(**forgotten)
-
-    # Requests to the authorization server
-
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request of the log-in. Follows redirects within its origin.
-
-        Raises:
-            AuthorizationError: It would be readable on the way, leads to a forbidden address, or is not answered.
-        """
-        if request.method == "POST" and not is_private(str(request.url)):
-            raise self.parties.error(
-                f"{host_and_port(str(request.url))} wants secrets over plain http, where others on the network can "
-                "read them; nothing was sent. An authorization server must use https."
-            )
-        timeout = httpx2.Timeout(ASK_SECONDS).as_dict()
-        failure = ""
-        try:
-            for _ in range(REDIRECTS + 1):
-                url = str(request.url)
-                await self._check_reach(url)
-                watching = self._reach.watching(request, partial(self._astray, url))
-                request.extensions |= {LOG_IN: True, "timeout": timeout, "trace": watching}
-                answer = await self._http.send(request, auth=None, follow_redirects=False)
-                following = next_request_within_origin(answer)
-                if following is None:
-                    break
-                request = following
-        except httpx2.TimeoutException:
-            failure = f"did not answer within {ASK_SECONDS:g} s"
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            failure = f"cannot be reached ({type(error).__name__})"
-        if failure:
-            where = host_and_port(str(request.url))
-            raise self.parties.error(f"{where}, which the log-in needs, {failure}; try again when it runs.")
-        return answer
-
-    async def _check_reach(self, url: str) -> None:
-        """Raise if a URL leads into this machine or its network, and the MCP server is outside."""
-        if address := await self._reach.refused(url):
-            raise self._astray(url, address)
-
-    def _astray(self, url: str, address: str) -> AuthorizationError:
-        parties, at = self.parties, host_and_port(url)
-        where = at if address in at else f"{at} ({address})"
-        return parties.error(
-            f"{parties.where} leads its log-in to {where}, an address of this machine or its network; nothing was sent "
-            f"there. If that is where you log in, name it: --issuer {urlsplit(url).scheme}://{at}"
-        )
+    grant = JWT_BEARER_GRANT_TYPE if options.grant == "jwt_bearer" else options.grant
+    return OAuthClientMetadata(redirect_uris=None, grant_types=[grant], scope=scope)
 
 
 def _algorithm(pem: str) -> str:
