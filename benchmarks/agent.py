@@ -191,12 +191,13 @@ async def _turns(make: Callable[[Any], Any]) -> list[float]:
 
 async def _shown_live(host: NotebookHost, model: Any = None) -> _Screen:
     from mcp_magic.agent.graph import run_agent
+    from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.threads import open_threads
 
     screen = _Screen()
     async with open_threads(":memory:") as saver:
         graph = _graph(host, model, checkpointer=saver)
-        await run_agent(graph, host, "go", thread=f"live {time.perf_counter()}", screen=screen)
+        await run_agent(graph, host, AgentRun("go", f"live {time.perf_counter()}"), screen=screen)
     return screen
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import Decision, Host, ScriptedModel
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.threads import messages_of, open_threads
 from mcp_magic.agent.transcript import Transcript
 
@@ -96,7 +97,7 @@ class Player:
                 request = text
                 while not any(message.text == done for message in await self._messages(saver)):
                     self._said = done
-                    self._run = asyncio.ensure_future(run_agent(graph, host, request, thread=self._task.id))
+                    self._run = asyncio.ensure_future(run_agent(graph, host, AgentRun(request, self._task.id)))
                     try:
                         await self._run
                     except asyncio.CancelledError:

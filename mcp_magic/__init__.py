@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.run import get_final_answer as get_final_answer
     from mcp_magic.agent.run import tools_summary as tools_summary
     from mcp_magic.agent.scripted import ScriptedModel as ScriptedModel
+    from mcp_magic.agent.settings import AgentSettings as AgentSettings
     from mcp_magic.ask.elicitation import Answer as Answer
     from mcp_magic.ask.elicitation import Elicitation as Elicitation
     from mcp_magic.ask.elicitation import Elicitor as Elicitor
@@ -81,6 +82,7 @@ _MODULES = {
     "mcp_magic.agent.offline": ("OfflineModel",),
     "mcp_magic.agent.run": ("AgentRun", "display_messages", "get_final_answer", "tools_summary"),
     "mcp_magic.agent.scripted": ("ScriptedModel",),
+    "mcp_magic.agent.settings": ("AgentSettings",),
     "mcp_magic.ask.elicitation": ("Answer", "Elicitation", "Elicitor"),
     "mcp_magic.ask.sampling": ("Expected", "Review", "Reviewer", "Sampled", "Sampler", "SamplingRequest"),
     "mcp_magic.auth.login": ("Authorizer", "LogIn"),

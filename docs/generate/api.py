@@ -114,6 +114,7 @@ PAGES = {
         [
             "mcp_magic.AgentRun",
             "mcp_magic.build_graph",
+            "mcp_magic.AgentSettings",
             "mcp_magic.OfflineModel",
             "mcp_magic.ScriptedModel",
             "mcp_magic.display_messages",

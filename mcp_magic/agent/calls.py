@@ -12,8 +12,6 @@ import re
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -99,81 +97,78 @@ class PlannedCall:
         return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
 
 
-def plan_calls(
-    turn: AIMessage,
-    offers: Mapping[str, Offer],
-    asker: str,
-    run: str | None,
-    builtin: Mapping[str, BuiltinTool] = MappingProxyType({}),
-    programs: Programs | None = None,
-) -> list[PlannedCall]:
-    """Return the calls of a turn, each checked by the schema of its tool; with `programs` they are programs."""
-    plan = partial(plan_call, offers, builtin)
-    write = plan if programs is None else partial(_planned_program, programs)
-    calls = [(plan if call.get("name") in builtin else write)(call, turn.id, asker, run) for call in calls_of(turn)]
-    times = Counter(call.id for call in calls)
-    for call in calls:
-        if times[call.id] > 1:  # the state may have been written from outside
-            call.problem, call.request = SAME_ID, None
-    return calls
+@dataclass(frozen=True)
+class Planner:
+    """Plans the calls that a model asks for, or that its program makes.
 
+    Attributes:
+        offers: The tools that the model has, by name.
+        asker: Who calls, for consent.
+        run: The run of the agent.
+        builtin: The agent's own tools.
+        programs: How programs run; the model then calls only these and the agent's own tools.
+    """
 
-def _planned_program(
-    programs: Programs, call: Mapping[str, Any], turn: str | None, asker: str, run: str | None
-) -> PlannedCall:
-    name, given = str(call.get("name") or ""), call["args"]
-    planned = PlannedCall(
-        str(call["id"]), name, {}, program=programs, of={"turn": turn, "tool": name, "arguments": given}
-    )
-    if name != RUN_PROGRAM:
-        planned.problem = f"there is no tool {name!r}. Write a program that calls it: {RUN_PROGRAM} is the only tool"
+    offers: Mapping[str, Offer]
+    asker: str
+    run: str | None
+    builtin: Mapping[str, BuiltinTool] = field(default_factory=dict)
+    programs: Programs | None = None
+
+    def plan_turn(self, turn: AIMessage) -> list[PlannedCall]:
+        """Return the calls of a turn, each checked by the schema of its tool."""
+        calls = [self.plan(call, turn.id) for call in calls_of(turn)]
+        times = Counter(call.id for call in calls)
+        for call in calls:
+            if times[call.id] > 1:  # the state may have been written from outside
+                call.problem, call.request = SAME_ID, None
+        return calls
+
+    def plan(self, call: Mapping[str, Any], turn: str | None) -> PlannedCall:
+        """Return a call of the turn with this id."""
+        name, arguments = str(call.get("name") or ""), call["args"]
+        if self.programs is not None and name not in self.builtin:
+            return self._plan_program(self.programs, call, turn)
+        offer = self.offers.get(name)
+        of = {"turn": turn, "tool": offer.person_name if offer else call["name"], "arguments": arguments}
+        planned = PlannedCall(str(call["id"]), name, arguments, offer, self.builtin.get(name), of=of)
+        if not isinstance(arguments, dict):
+            planned.arguments, planned.problem = {}, _no_object(arguments)
+        elif planned.builtin is not None:
+            planned.take(arguments, planned.builtin.function["parameters"])
+        elif offer is None:
+            planned.problem = no_tool(name, self.offers)
+            people = [each.person_name for each in self.offers.values()]
+            planned.shown_problem = no_tool(Names(()).person(name), people)
+        else:
+            planned.take(own_arguments(arguments, offer.renamed), offer.tool.input_schema)
+            if not planned.problem:
+                planned.request = planned.call(self.asker, self.run).request
         return planned
-    try:
-        if not isinstance(given, dict):
-            raise ArgumentsError(f"the arguments are not a JSON object: {str(given)[:200]}")
-        planned.arguments, _ = schema.prepare_arguments(given, programs.tool.input_schema)
-        check_length(planned.arguments["code"])
-    except ArgumentsError as error:
-        planned.problem = str(error)
+
+    def _plan_program(self, programs: Programs, call: Mapping[str, Any], turn: str | None) -> PlannedCall:
+        name, arguments = str(call.get("name") or ""), call["args"]
+        of = {"turn": turn, "tool": name, "arguments": arguments}
+        planned = PlannedCall(str(call["id"]), name, {}, program=programs, of=of)
+        if name != RUN_PROGRAM:
+            only = f"Write a program that calls it: {RUN_PROGRAM} is the only tool"
+            planned.problem = f"there is no tool {name!r}. {only}"
+        elif not isinstance(arguments, dict):
+            planned.problem = _no_object(arguments)
+        else:
+            try:
+                planned.arguments, _ = schema.prepare_arguments(arguments, programs.tool.input_schema)
+                check_length(planned.arguments["code"])
+            except ArgumentsError as error:
+                planned.problem = str(error)
+            else:
+                code, tool = planned.arguments, programs.tool
+                planned.request = Request("", name, code, self.asker, tool, run=self.run, program=programs.where)
         return planned
-    arguments, tool = planned.arguments, programs.tool
-    planned.request = Request("", RUN_PROGRAM, arguments, asker, tool, run=run, program=programs.where)
-    return planned
 
 
-def plan_call(
-    offers: Mapping[str, Offer],
-    builtin: Mapping[str, BuiltinTool],
-    call: Mapping[str, Any],
-    turn: str | None,
-    asker: str,
-    run: str | None,
-) -> PlannedCall:
-    """Return a call of a turn, or of a program in it."""
-    planned = _planned(turn, call, offers, builtin)
-    if not planned.problem and planned.offer is not None:
-        planned.request = planned.call(asker, run).request
-    return planned
-
-
-def _planned(
-    turn: str | None, call: Mapping[str, Any], offers: Mapping[str, Offer], builtin: Mapping[str, BuiltinTool]
-) -> PlannedCall:
-    name, given = str(call.get("name") or ""), call["args"]
-    offer = offers.get(name)
-    of = {"turn": turn, "tool": offer.person_name if offer else call["name"], "arguments": given}
-    planned = PlannedCall(str(call["id"]), name, given, offer, builtin.get(name), of=of)
-    if not isinstance(given, dict):
-        planned.arguments = {}
-        planned.problem = f"the arguments are not a JSON object: {str(given)[:200]}"
-    elif planned.builtin is not None:
-        planned.take(given, planned.builtin.function["parameters"])
-    elif offer is None:
-        planned.problem = no_tool(name, offers)
-        planned.shown_problem = no_tool(Names(()).person(name), [each.person_name for each in offers.values()])
-    else:
-        planned.take(own_arguments(given, offer.renamed), offer.tool.input_schema)
-    return planned
+def _no_object(arguments: Any) -> str:
+    return f"the arguments are not a JSON object: {str(arguments)[:200]}"
 
 
 def no_tool(name: str, names: Collection[str]) -> str:

@@ -33,10 +33,22 @@ from langgraph.types import interrupt
 
 from mcp_magic._text import plural, sentence
 from mcp_magic.agent.builtin import BuiltinCall, ToolSearch, job_waiter, result_reader
-from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
+from mcp_magic.agent.calls import PlannedCall, Planner, calls_of, is_too_deep, take_turn
 from mcp_magic.agent.conversation import takes_images
 from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.drafts import DraftingTurn, Drafts
+from mcp_magic.agent.events import (
+    CallEvent,
+    DecisionEvent,
+    NoteEvent,
+    ProgressEvent,
+    RequestEvent,
+    ResultEvent,
+    StartEvent,
+    TextEvent,
+    TurnEvent,
+    ViewEvent,
+)
 from mcp_magic.agent.failures import model_name, refuses_conversation
 from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn
@@ -55,10 +67,9 @@ from mcp_magic.agent.program import (
     told,
 )
 from mcp_magic.agent.refused import refused_from, refused_note, refused_text
-from mcp_magic.agent.run import AgentRun
+from mcp_magic.agent.settings import AgentSettings
 from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, context_of, instructions_of
-from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
 from mcp_magic.apps.calls import CallView, views_of
 from mcp_magic.apps.view import view_uri
@@ -90,20 +101,16 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.agent.builtin import BuiltinTool
+    from mcp_magic.agent.events import Event
     from mcp_magic.agent.modules import Function, Module
-    from mcp_magic.agent.program import Programs, State
+    from mcp_magic.agent.program import State
+    from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.tools import Offer
+    from mcp_magic.agent.transcript import Transcript
     from mcp_magic.apps.app import App
     from mcp_magic.consent.consent import Approver
     from mcp_magic.consent.definitions import Definitions
     from mcp_magic.langchain.content import Content
-
-
-MAX_TURNS = 25  # the most turns of the model for one request, by default
-
-SEARCH_ABOVE = 50  # tools above which a model is given those that fit, by default
-
-SPILL = 4000  # tokens above which the model reads a result in parts, by default
 
 
 # The state that flows through the graph, and the context of a run.
@@ -132,22 +139,16 @@ class RunContext:
 
     run: str | None = None
     asker: str = "agent"
-    done: dict[str, ToolMessage] = field(default_factory=dict)
+    answers: dict[str, ToolMessage] = field(default_factory=dict)
     before_asking: Callable[[set[str]], Awaitable[None]] | None = None
     programs: list[Program] = field(default_factory=list)
     drafts: Drafts | None = None
     _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
-    def plan(
-        self,
-        turn: Any,
-        offers: Mapping[str, Offer],
-        builtin: Mapping[str, BuiltinTool],
-        programs: Programs | None,
-    ) -> list[PlannedCall]:
+    def plan(self, turn: Any, planner: Planner) -> list[PlannedCall]:
         """Return the calls of a turn, planned once for all nodes as long as the tools are the same."""
-        if self._plan is None or self._plan[0] is not turn or self._plan[1] is not offers:
-            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, builtin, programs))
+        if self._plan is None or self._plan[0] is not turn or self._plan[1] is not planner.offers:
+            self._plan = (turn, planner.offers, planner.plan_turn(turn))
         return self._plan[2]
 
 
@@ -179,22 +180,15 @@ OTHER_CALL = "not called: the decision was about another tool or other arguments
 
 @dataclass
 class _Nodes:
-    """The nodes of one graph; the fields are those of `build_graph`."""
+    """The nodes of one graph."""
 
     model: BaseChatModel
+    settings: AgentSettings
     registry: Registry
-    system: str
-    policy: str | None
-    ask: str
-    max_turns: int
-    limit: int
-    timeout: float | None
-    spill: int | None
     search: ToolSearch[Offer]
     skills: AgentSkills
     bounds: Bounds
-    programs: Programs | None = None
-    builtin: dict[str, BuiltinTool] = field(default_factory=dict)
+    builtin: dict[str, BuiltinTool]
     _interface: tuple[dict[str, Module], str, str] | None = None
     _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
@@ -212,6 +206,9 @@ class _Nodes:
             context = self._own_context[1]
         return context
 
+    def _planner(self, run: RunContext) -> Planner:
+        return Planner(self.registry.offers, run.asker, run.run, self.builtin, self.settings.programs)
+
     @staticmethod
     def _has_taken(turns: int, messages: Sequence[BaseMessage]) -> bool:
         """Whether there were so many turns since the last request."""
@@ -224,12 +221,12 @@ class _Nodes:
         await self.registry.refresh()
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
-        last = self._has_taken(self.max_turns - 1, state["messages"]) or bool(over)
+        last = self._has_taken(self.settings.max_turns - 1, state["messages"]) or bool(over)
         servers = self.registry.host.connections.values()
         used = [(app, each) for server in servers for app in views_of(server) for each in app.messages if each.is_used]
         said = [HumanMessage(each.text) for _, each in used]
         for asked in said:
-            get_stream_writer()({"kind": "asked", "text": asked.text})
+            get_stream_writer()(RequestEvent(asked.text))
         messages = [*state["messages"], *said]
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, look=Look(button="Stop")):
@@ -242,7 +239,7 @@ class _Nodes:
                     raise
                 return self._take_back(state, error)
         message = _complete(answer)
-        get_stream_writer()({"kind": "said", "message": message})
+        get_stream_writer()(TurnEvent(message))
         for app, sent in used:
             app.forget(sent)
         return {"messages": [*said, message], "refused": ""}
@@ -265,7 +262,7 @@ class _Nodes:
     def _drafting(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
         """Return what takes the parts of a turn and shows the views of its calls; None where no views are shown."""
         run, write = self._run_of(messages[-1] if messages else None), get_stream_writer()
-        if run.drafts is None or self.programs is not None:
+        if run.drafts is None or self.settings.programs is not None:
             return None
         taken = {call["id"] for message in messages if message.type == "ai" for call in calls_of(message)}
 
@@ -277,35 +274,35 @@ class _Nodes:
             return offer if self.registry.host.consent.allows_any(request, self._decides) else None
 
         def announce(turn: str | None, call_id: str, name: str) -> None:
-            write({"kind": "text", "id": turn or "", "text": ""})  # the turn stands above its calls
+            write(TextEvent(turn or "", ""))  # the turn stands above its calls
             planned = PlannedCall(call_id, name, {}, self.registry.offers.get(name))
-            write(self.announced(planned, turns_taken(messages) + 1) | {"draft": True})
+            write(replace(self.announced(planned, turns_taken(messages) + 1), is_draft=True))
 
-        return DraftingTurn(run.drafts, taken, offer_of, announce, lambda app: write({"kind": "view", "app": app})).add
+        return DraftingTurn(run.drafts, taken, offer_of, announce, lambda app: write(ViewEvent(app))).add
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
-        if self.programs is not None:
-            tools = [self.programs.function] if self.registry.offers else []
+        if self.settings.programs is not None:
+            tools = [self.settings.programs.function] if self.registry.offers else []
         else:
             tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], skills: str, *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
-        system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
-        if self.programs is not None and self.registry.offers:
+        system = [self.settings.system or (SYSTEM if self.settings.programs is None else CODE_SYSTEM)]
+        if self.settings.programs is not None and self.registry.offers:
             requests = [message.text for message in messages if message.type == "human"]
             modules = self._modules(_state(self.registry.host, messages))
             about = (modules, requests[-1] if requests else "")
             if self._interface is None or self._interface[0] is not modules or self._interface[1] != about[1]:
                 self._interface = (*about, interface(*about))
             known = self._interface[2]
-            system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
+            system += [SANDBOX_NOTE if self.settings.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
         system += filter(None, [*map(instructions_of, connections.values()), skills])
         system += filter(None, map(context_of, connections.values()))
-        if last and self.max_turns > 1:
+        if last and self.settings.max_turns > 1:
             system.append(LAST_TURN)
         conversation: list[BaseMessage] = []
         for message in messages:
@@ -325,9 +322,10 @@ class _Nodes:
             return "refuse"
         if not calls_of(messages[-1]):
             return END
-        if self._has_taken(self.max_turns, messages) or self.bounds.reached(messages)[0]:
+        if self._has_taken(self.settings.max_turns, messages) or self.bounds.reached(messages)[0]:
             return "stop"
-        calls = self._run_of(messages[-1]).plan(messages[-1], self.registry.offers, self.builtin, self.programs)
+        run = self._run_of(messages[-1])
+        calls = run.plan(messages[-1], self._planner(run))
         return "approve" if any(map(self.is_asked, calls)) else "act"
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
@@ -335,12 +333,12 @@ class _Nodes:
     @property
     def plans(self) -> bool:
         """Whether calls that wait at the same time are one question."""
-        return self.ask == "host" and (self.policy or self.registry.host.consent.policy) == "plan"
+        return self.settings.ask == "host" and (self.settings.approve or self.registry.host.consent.policy) == "plan"
 
     @property
     def _decides(self) -> str | None:
         """The policy; a plan of a program's calls needs no question about a sandbox, and none about what only reads."""
-        return "readonly" if self.programs is not None and self.plans else self.policy
+        return "readonly" if self.settings.programs is not None and self.plans else self.settings.approve
 
     def is_asked(self, planned: PlannedCall) -> bool:
         """Whether the user has to decide about a call."""
@@ -349,10 +347,11 @@ class _Nodes:
 
     async def approve(self, state: AgentState) -> dict[str, Any]:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
-        offers = self.registry.offers or await self.registry.refresh()
+        if not self.registry.offers:
+            await self.registry.refresh()
         turn = state["messages"][-1]
         run = self._run_of(turn)
-        calls = run.plan(turn, offers, self.builtin, self.programs)
+        calls = run.plan(turn, self._planner(run))
         offered = [planned.offer for planned in calls if planned.offer]
         for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
@@ -362,7 +361,7 @@ class _Nodes:
                 code = str(planned.arguments["code"])
                 planned.problem = await check(code, self._modules(state_), state_, planned.program)
                 planned.request = None if planned.problem else planned.request
-        approver_of = self._interrupt(calls, str(turn.id)) if self.ask == "interrupt" else None
+        approver_of = self._interrupt(calls, str(turn.id)) if self.settings.ask == "interrupt" else None
         write = get_stream_writer()
         number = turns_taken(state["messages"])
         for planned in calls:
@@ -370,7 +369,7 @@ class _Nodes:
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
         asked = [(planned, planned.request) for planned in calls if planned.request is not None]
-        if self.plans and self.programs is None:
+        if self.plans and self.settings.programs is None:
             await self.decide_together(asked)
         else:
             decisions = [self.decide(*each, approver_of and approver_of(each[0])) for each in asked]
@@ -380,18 +379,15 @@ class _Nodes:
                 planned.approval = planned.refusal()
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
-    def announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
+    def announced(self, planned: PlannedCall, turn: int, parent: str = "") -> CallEvent:
         """Return the event of a call that waits for a decision."""
-        server, _, tool = self.registry.person_name(planned.name).rpartition(":")
-        event = {"kind": "call", "id": planned.id, "turn": turn, "server": server, "tool": tool}
-        event |= {"arguments": planned.arguments, "definition": None, "trusted": False}
-        if planned.program is not None:
-            event["definition"] = planned.program.tool
-        if planned.offer is not None:
-            connection, definition = planned.offer.connection, planned.offer.tool
-            event |= {"server": connection.name, "tool": definition.name, "definition": definition}
-            event["trusted"] = connection.spec.trust
-        return event
+        id_, arguments, offer = planned.id, planned.arguments, planned.offer
+        if offer is None:
+            server, _, tool = self.registry.person_name(planned.name).rpartition(":")
+            definition = None if planned.program is None else planned.program.tool
+            return CallEvent(id_, tool, server, arguments, definition, turn=turn, parent=parent)
+        trusted = offer.connection.spec.trust
+        return CallEvent(id_, offer.tool.name, offer.connection.name, arguments, offer.tool, trusted, turn, parent)
 
     async def decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
         """Decide about a call, which then knows the decision."""
@@ -407,9 +403,8 @@ class _Nodes:
 
     def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
-        event = {"kind": "decided", "id": planned.id, "approved": decision.approved, "by": decision.by}
         arguments = dict(decision.arguments or {}) if planned.edited else None
-        get_stream_writer()(event | {"reason": decision.reason, "arguments": arguments})
+        get_stream_writer()(DecisionEvent(planned.id, decision.approved, decision.by, decision.reason, arguments))
 
     def _interrupt(self, calls: list[PlannedCall], turn: str) -> Callable[[PlannedCall], Approver] | None:
         """Interrupt the graph with the calls that need an answer; return what gives the approver of a call.
@@ -448,11 +443,12 @@ class _Nodes:
 
     async def act(self, state: AgentState) -> dict[str, Any]:
         """Make the calls of the last turn; return their answers in the order of the calls."""
-        offers = self.registry.offers or await self.registry.refresh()
+        if not self.registry.offers:
+            await self.registry.refresh()
         turn = state["messages"][-1]
         run = self._run_of(turn)
         approvals = state.get("approvals") or {}
-        calls = run.plan(turn, offers, self.builtin, self.programs)
+        calls = run.plan(turn, self._planner(run))
         if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
@@ -466,16 +462,16 @@ class _Nodes:
             elif planned.builtin is not None and not approval.get("problem"):
 
                 def keep(content: Content, artifact: dict[str, Any]) -> None:
-                    run.done[planned.id] = _message(planned, content, artifact)
+                    run.answers[planned.id] = _message(planned, content, artifact)
 
                 caller = BuiltinCall(run.asker, run.run, _reporting(planned, write), handle, keep)
                 message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
                 message = await self.answer(planned, approval, run, write, handle)
-            run.done[planned.id] = message
+            run.answers[planned.id] = message
             if run.drafts is not None:
                 run.drafts.end([planned.id])
-            write({"kind": "result", "id": planned.id, "message": message})
+            write(ResultEvent(planned.id, message))
             return message
 
         made = [make(number, planned) for number, planned in enumerate(calls, 1)]
@@ -509,14 +505,14 @@ class _Nodes:
         try:
             with _timed(planned, write) as clock:
                 call = planned.call(run.asker, run.run)
-                call = replace(call, limits=Limits(self.timeout), decision=decision)
-                spill = None if self.spill is None or not handle else Spill.above(self.spill, handle)
+                call = replace(call, limits=Limits(self.settings.timeout), decision=decision)
+                spill = None if self.settings.spill is None or not handle else Spill.above(self.settings.spill, handle)
                 draft = run.drafts.apps.get(planned.id) if run.drafts is not None else None
                 content, artifact = await call_for_model(
                     call,
                     Progress(_reporting(planned, write)),
-                    CallView(lambda app: write({"kind": "view", "app": app}), draft),
-                    reading=Reading(takes_images(self.model), self.limit, spill),
+                    CallView(lambda app: write(ViewEvent(app)), draft),
+                    reading=Reading(takes_images(self.model), self.settings.result_limit, spill),
                     jobs=self.registry.host.jobs if handle else None,
                 )
         except MCPToolException as error:
@@ -585,10 +581,10 @@ class _Nodes:
     async def stop(self, state: AgentState) -> dict[str, Any]:
         """Refuse the calls of the last turn at a bound of the run, and end with the results so far."""
         bound, spent = self.bounds.reached(state["messages"])
-        if self._has_taken(self.max_turns, state["messages"]):
-            bound, spent = "max_turns", plural(self.max_turns, "turns")
+        if self._has_taken(self.settings.max_turns, state["messages"]):
+            bound, spent = "max_turns", plural(self.settings.max_turns, "turns")
         refused, message = closing(state["messages"], bound, spent, self.registry.person_name)
-        get_stream_writer()({"kind": "said", "message": message})
+        get_stream_writer()(TurnEvent(message))
         return {"messages": [*refused, message]}
 
 
@@ -596,7 +592,7 @@ def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFn
     """Return what shows the progress of a call."""
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
+        write(ProgressEvent(planned.id, progress, total, message))
 
     return on_progress
 
@@ -605,7 +601,7 @@ def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFn
 def _timed(planned: PlannedCall, write: Callable[[Any], None]) -> Iterator[Report]:
     """Show that a call runs, with its clock."""
     clock = Report("", planned.name)
-    write({"kind": "started", "id": planned.id, "clock": clock})
+    write(StartEvent(planned.id, clock))
     try:
         with shown_as(clock):
             yield clock
@@ -674,8 +670,8 @@ class _InnerCalls:
         except ArgumentsError as error:
             raise CallFailedError(str(error)) from None
         call = {"id": f"{self._program.id}.{number}", "name": function.name, "args": arguments}
-        planned = plan_call(offers, {}, call, self._program.of["turn"], run.asker, run.run)
-        self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
+        planned = Planner(offers, run.asker, run.run).plan(call, self._program.of["turn"])
+        self._write(nodes.announced(planned, self._turn, self._program.id))
         if run.before_asking is not None and nodes.is_asked(planned):
             await run.before_asking({planned.id})
         if planned.request is None:
@@ -683,9 +679,11 @@ class _InnerCalls:
         elif nodes.plans and nodes.is_asked(planned):
             await self._hold(planned, planned.request)
         else:
-            await nodes.decide(planned, planned.request, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
+            await nodes.decide(
+                planned, planned.request, _deny_beyond_interrupt if nodes.settings.ask == "interrupt" else None
+            )
         message = await nodes.answer(planned, planned.approval, run, self._write, "")
-        self._write({"kind": "result", "id": planned.id, "message": message})
+        self._write(ResultEvent(planned.id, message))
         stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
         self._done[number] = stored | {
             "content": message.content,
@@ -698,7 +696,7 @@ class _InnerCalls:
         return result.text if result.data is None else result.data
 
 
-async def _beyond_an_interrupt(request: Request) -> Decision:
+async def _deny_beyond_interrupt(request: Request) -> Decision:
     return Decision.deny(
         "an interrupt cannot ask about the calls of a program; a rule or `approve=` decides", by="graph"
     )
@@ -813,25 +811,11 @@ def _message(
 def build_graph(
     model: BaseChatModel,
     host: Host,
+    settings: AgentSettings | None = None,
     *,
-    servers: Iterable[str] = (),
-    tools: Iterable[str] = (),
-    system: str = "",
-    approve: str | None = None,
-    ask: Literal["host", "interrupt"] = "host",
-    max_turns: int = MAX_TURNS,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
-    result_limit: int = 20_000,
-    timeout: float | None = None,
-    spill: int | None = SPILL,
-    search_above: float | None = SEARCH_ABOVE,
-    pinned: Iterable[str] = (),
-    skills: Iterable[str] = (),
-    max_tokens: int | None = None,
-    max_cost: float | None = None,
-    programs: Programs | None = None,
-    tables: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -841,72 +825,35 @@ def build_graph(
     Args:
         model: Any chat model that can bind tools.
         host: The host of the sessions; the graph must run on their event loop.
-        servers: Names of the servers whose tools the agent may use; empty: all open sessions.
-        tools: Patterns for `server:tool`; empty: all.
-        system: The system message; "" for the default. The thread does not store it.
-        approve: The policy where no consent rule matches: `"ask"`, `"plan"` (one question about all calls of a turn),
-            `"auto"`, `"readonly"`, `"deny"`; None: the host's policy.
-        ask: Who answers: `"host"`: the host's approver; `"interrupt"`: the caller that resumes the graph with
-            `Command(resume={call id: {"decision": "approve" | "edit" | "deny", "arguments": {...}, "reason": "..."}})`,
-            or one decision for all.
-        max_turns: The most turns for one request; then the graph ends with the results so far.
-        checkpointer: Stores threads; `"interrupt"` needs one.
+        settings: What the agent may do; None: `AgentSettings(**options)`.
+        checkpointer: Stores threads; `ask="interrupt"` needs one.
         store: LangGraph's store, passed through.
-        result_limit: Characters of one result that the model gets.
-        timeout: Seconds for a call, or None for no limit.
-        spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
-            results are cut at `result_limit`.
-        search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
-            share of the model's context; None: it always gets all.
-        pinned: Patterns for tools that the model always gets.
-        skills: Patterns for `server:skill`: the model is told of these skills, and gets `load_skill` to read them.
-        max_tokens: The most tokens that the turns for one request may read and write.
-        max_cost: The most that they may cost in US dollars, where the prices of the model are known. The graph ends
-            with the results so far before a turn that would exceed either.
-        programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
-            functions of modules. None: it gets the tools themselves.
-        tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
-            tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
+        options: The fields of `AgentSettings`, in place of those of `settings`.
 
     Raises:
         MissingDependencyError: `max_cost` needs the package genai-prices.
-        ModelError: `max_cost` is given and the prices of the model are not known.
+        ModelError: `max_cost` is set and the prices of the model are not known.
     """
-    check_seconds("build_graph", timeout=timeout)
-    bounds = Bounds(max_tokens, max_cost, model_name(model))
+    settings = replace(settings or AgentSettings(), **options)
+    check_seconds("build_graph", timeout=settings.timeout)
+    bounds = Bounds(settings.max_tokens, settings.max_cost, model_name(model))
     bounds.check()
+    programs, limit = settings.programs, settings.result_limit
     if programs is not None and programs.namespace is None:
         require_monty()
-    if programs is not None and tables is not None:
+    if programs is not None and settings.tables is not None:
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
-    servers = tuple(servers)
-    registry = Registry(host, servers=servers, tools=tools)
-    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned, owner=host)
-    given = AgentSkills(host, skills, servers=servers, limit=result_limit)
-    builtin = [given.tool(), *([search.tool()] if programs is None else [])]
+    registry = Registry(host, servers=settings.servers, tools=settings.tools)
+    search = ToolSearch(lambda: registry.offers, model, above=settings.search_above, pinned=settings.pinned, owner=host)
+    skills = AgentSkills(host, settings.skills, servers=settings.servers, limit=limit)
+    builtin = [skills.tool()]
     if programs is None:
-        builtin.append(job_waiter(host, result_limit, images=takes_images(model)))
-    if spill is not None and programs is None:
-        builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
-    if tables is not None:
-        own: Any = {"policy": approve, "interrupts": ask == "interrupt", "limit": result_limit, "spill": spill}
-        builtin.append(map_tool(registry, tables, timeout=timeout, **own))
-    nodes = _Nodes(
-        model,
-        registry,
-        system=system,
-        policy=approve,
-        ask=ask,
-        max_turns=max_turns,
-        limit=result_limit,
-        timeout=timeout,
-        spill=spill,
-        search=search,
-        skills=given,
-        bounds=bounds,
-        programs=programs,
-        builtin={tool.name: tool for tool in builtin},
-    )
+        builtin += [search.tool(), job_waiter(host, limit, images=takes_images(model))]
+        if settings.spill is not None:
+            builtin.append(result_reader(min(settings.spill * CHARACTERS_A_TOKEN, limit)))
+    if settings.tables is not None:
+        builtin.append(map_tool(registry, settings))
+    nodes = _Nodes(model, settings, registry, search, skills, bounds, {tool.name: tool for tool in builtin})
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
     for name in ("think", "approve", "act", "stop", "refuse"):
         # LangGraph disassembles functions and methods each time it compiles, for graphs inside of graphs
@@ -918,7 +865,7 @@ def build_graph(
     graph.add_edge("stop", END)
     graph.add_edge("refuse", END)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name="mcp_agent")
-    return compiled.with_config(recursion_limit=3 * max_turns + 5)
+    return compiled.with_config(recursion_limit=3 * settings.max_turns + 5)
 
 
 # A run: it updates the transcript, and repairs the thread after any failure.
@@ -944,82 +891,79 @@ class Screen(Protocol):
 async def run_agent(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     host: Host,
-    request: str,
+    run: AgentRun,
     *,
-    thread: str,
-    model: str = "",
     asker: str = "agent",
-    show: str = "full",
     screen: Screen | None = None,
     greeting: str = "",
-    notes: Iterable[tuple[str, str]] = (),
-    over: Callable[[AgentRun], None] = lambda _: None,
+    notes: Iterable[NoteEvent] = (),
 ) -> AgentRun:
-    """Run an agent on a request; an interrupted or failed run raises, and the thread keeps what was done.
+    """Make a run: it goes on with its thread, and `run` then has what came of it.
 
-    The `greeting` is a note at the beginning of a thread; `notes` are texts with their levels.
+    An interrupted or failed run raises, and the thread keeps what was done. The `greeting` is a note at the beginning
+    of a thread; the `notes` come with every request.
     """
     if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
         asyncio.get_running_loop().run_in_executor(None, markdown, "")
-    live = _Live(Transcript(show=show), screen)
+    live = _Live(run.transcript, screen)
     drafts = None if screen is None else Drafts()
-    run = RunContext(run=uuid.uuid4().hex, asker=asker, before_asking=live.seen, drafts=drafts)
-    config: Any = {"configurable": {"thread_id": thread}}
-    began = time.perf_counter()
+    context = RunContext(uuid.uuid4().hex, asker, before_asking=live.wait_for, programs=run.programs, drafts=drafts)
+    config: Any = {"configurable": {"thread_id": run.thread}}
+    start = time.perf_counter()
     before = await _mend(graph, config, {})
-    asked = HumanMessage(request, id=uuid.uuid4().hex)
-    live.tell({"kind": "asked", "text": request})
-    for text, level in [*([(greeting, "info")] if greeting and not before else []), *notes]:
-        live.tell({"kind": "note", "text": text, "level": level})
-    result = AgentRun(request, thread, model, live.transcript, programs=run.programs)
+    request = HumanMessage(run.request, id=uuid.uuid4().hex)
+    live.tell(RequestEvent(run.request))
+    if greeting and not before:
+        live.tell(NoteEvent(greeting))
+    for note in notes:
+        live.tell(note)
     try:
-        with agent_span(asker, model):
-            await _follow(graph, asked, config, run, live)
-        live.transcript.finish()
+        with agent_span(asker, run.model):
+            await _follow(graph, request, config, context, live)
+        run.transcript.finish()
         live.flush()
-        result.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
-        result.stopped = stop_of(result.messages[-1]) if result.messages else ""
-        await prune(graph.checkpointer, thread)
+        run.messages = _since(request.id, (await graph.aget_state(config)).values["messages"])
+        run.stopped = stop_of(run.messages[-1]) if run.messages else ""
+        await prune(graph.checkpointer, run.thread)
     except BaseException as error:
-        result.stopped = "error" if isinstance(error, Exception) else "interrupted"
+        run.stopped = "error" if isinstance(error, Exception) else "interrupted"
         if isinstance(error, CallCancelledError):  # by Stop: a cancelled call is an answer to the model
-            result.stopped = "stopped"
-        live.transcript.interrupted()
+            run.stopped = "stopped"
+        run.transcript.interrupted()
         live.flush()
 
         async def repair() -> list[Any]:
             with suppress(Exception):  # the cause may have damaged the file as well; the first error counts
-                await _mend(graph, config, run.done)
+                await _mend(graph, config, context.answers)
                 messages: list[Any] = (await graph.aget_state(config)).values.get("messages", [])
                 return messages
             return []
 
-        result.messages = _since(asked.id, await asyncio.shield(repair()))
-        _explain(error, result, live)
-        if result.stopped != "stopped":
+        run.messages = _since(request.id, await asyncio.shield(repair()))
+        _explain(error, run, live)
+        if run.stopped != "stopped":
             raise
     finally:
         if drafts is not None:
             drafts.end(drafts.apps)
-        host.consent.forget_run(run.run or "")
-        result.seconds = time.perf_counter() - began
-        over(result)
-    return result
+        host.consent.forget_run(context.run or "")
+        run.seconds = time.perf_counter() - start
+    return run
 
 
 async def _follow(
-    graph: CompiledStateGraph[Any, Any, Any, Any], asked: HumanMessage, config: Any, run: RunContext, live: _Live
+    graph: CompiledStateGraph[Any, Any, Any, Any], request: HumanMessage, config: Any, run: RunContext, live: _Live
 ) -> None:
     modes: Any = ["custom", "messages"]
     turns = 0
     # "sync" stores each step before the next begins, because a kernel may end at any time.
-    stream = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
+    stream = graph.astream({"messages": [request]}, config, context=run, stream_mode=modes, durability="sync")
     async for mode, part in stream:
         event: Any = part if mode == "custom" else _text(part)
         if event is None:
             continue
         live.tell(event)
-        if event["kind"] == "said":
+        if isinstance(event, TurnEvent):
             turns += 1
             if turns % PRUNE_TURNS == 0:
                 await prune(graph.checkpointer, config["configurable"]["thread_id"])
@@ -1032,23 +976,23 @@ class _Live:
         self.transcript = transcript
         self._screen = screen
         self._announced: set[str] = set()
-        self._told = asyncio.Event()
+        self._announcement = asyncio.Event()
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def tell(self, event: Event) -> None:
         self.transcript.on_event(event)
-        if event["kind"] == "call" and "draft" not in event:
-            self._announced.add(event["id"])
-            self._told.set()
-        if self._screen is not None and event["kind"] == "view":
-            self._screen.view(self.transcript, event["app"])
+        if isinstance(event, CallEvent) and not event.is_draft:
+            self._announced.add(event.id)
+            self._announcement.set()
+        if self._screen is not None and isinstance(event, ViewEvent):
+            self._screen.view(self.transcript, event.app)
         elif self._screen is not None:
             self._screen.changed(self.transcript)
 
-    async def seen(self, calls: set[str]) -> None:
+    async def wait_for(self, calls: set[str]) -> None:
         """Wait until calls are displayed: a question about them belongs below them."""
         while not calls <= self._announced:
-            self._told.clear()
-            await self._told.wait()
+            self._announcement.clear()
+            await self._announcement.wait()
         self.flush()
 
     def flush(self) -> None:
@@ -1056,31 +1000,31 @@ class _Live:
             self._screen.flush(self.transcript)
 
 
-def _text(event: Any) -> dict[str, Any] | None:
+def _text(event: Any) -> TextEvent | None:
     """Convert LangGraph's event of a streamed token to ours; None for other messages."""
     chunk, metadata = event
     if metadata.get("langgraph_node") != "think" or not isinstance(chunk, AIMessage) or not chunk.text:
         return None
     if type(chunk).__name__ != "AIMessageChunk":  # a model that does not stream sends its whole turn
         return None
-    return {"kind": "text", "id": chunk.id, "text": chunk.text}
+    return TextEvent(chunk.id or "", chunk.text)
 
 
-def _explain(error: BaseException, result: AgentRun, live: _Live) -> None:
+def _explain(error: BaseException, run: AgentRun, live: _Live) -> None:
     """Note in the transcript why a run broke off, and how to go on with the thread if anything was done."""
-    on = f"`--thread {shlex.quote(result.thread)}` goes on from there" if len(result.messages) > 1 else ""
-    if result.stopped != "error":
-        what, level = ("stopped by you", "info") if result.stopped == "stopped" else ("interrupted", "warning")
-        live.tell({"kind": "note", "text": "; ".join(filter(None, (what, on))), "level": level})
+    advice = f"`--thread {shlex.quote(run.thread)}` goes on from there" if len(run.messages) > 1 else ""
+    if run.stopped != "error":
+        text, level = ("stopped by you", "info") if run.stopped == "stopped" else ("interrupted", "warning")
+        live.tell(NoteEvent("; ".join(filter(None, (text, advice))), level))
     else:
         # other errors may quote secrets, and a scripted model may raise the same error again, with this line in it
         text = str(error).partition("\n`--thread ")[0] if isinstance(error, MCPMagicError) else type(error).__name__
-        live.tell({"kind": "note", "text": text, "level": "error"})
-        if on and "--thread" not in text:
+        live.tell(NoteEvent(text, "error"))
+        if advice and "--thread" not in text:
             if isinstance(error, MCPMagicError):
-                error.args = (f"{text}\n{on}",)
+                error.args = (f"{text}\n{advice}",)
             else:
-                error.add_note(on)
+                error.add_note(advice)
     live.flush()
 
 

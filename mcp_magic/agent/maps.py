@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from mcp_magic.agent.builtin import BuiltinCall
+    from mcp_magic.agent.settings import AgentSettings
     from mcp_magic.agent.tools import Offer, Registry
     from mcp_magic.consent.consent import Request
     from mcp_magic.langchain.content import Content
@@ -42,34 +43,25 @@ HEAD = 300  # characters of a table's first row that the model is shown
 _COLUMN = re.compile(r"\{([^{}]+)\}")
 
 
-def map_tool(
-    registry: Registry,
-    tables: Mapping[str, Any],
-    *,
-    policy: str | None,
-    interrupts: bool,
-    limit: int,
-    spill: int | None,
-    timeout: float | None,
-) -> BuiltinTool:
+def map_tool(registry: Registry, settings: AgentSettings) -> BuiltinTool:
     """Return the tool `map` over tables by name, and over rows that the model writes.
+
+    Where the caller of the graph decides about calls (`ask="interrupt"`), those that nobody decides are denied.
 
     Args:
         registry: The tools that may be called.
-        tables: What `Host.map` takes as rows, but no iterators.
-        policy: Decides where no rule does; None for the host's.
-        interrupts: Whether the caller of the graph is asked about calls, which is not possible here.
-        limit: Characters of a result that the model gets.
-        spill: Tokens above which it gets a handle instead; None for no handle.
-        timeout: Seconds for one call; None for no limit.
+        settings: Its tables are what `Host.map` takes as rows, but no iterators.
 
     Raises:
         ArgumentsError: A table cannot be read.
     """
-    known = {name: _rows_of(name, source) for name, source in tables.items()}
+    known = {name: _rows_of(name, source) for name, source in (settings.tables or {}).items()}
+    spill, limit = settings.spill, settings.result_limit
 
     async def refuse(_: Request) -> Decision:
         return Decision.deny("the calls of a map are not asked about by interrupt; a rule can allow them", by="default")
+
+    approver = refuse if settings.ask == "interrupt" else None
 
     async def answer(
         given: Mapping[str, Any], _: Sequence[BaseMessage], caller: BuiltinCall
@@ -84,8 +76,8 @@ def map_tool(
             [Step("", offer.connection, offer.tool, _filled(arguments, columns))],
             rows,
             registry.host.services,
-            origin=Origin(caller.asker, caller.run, policy, refuse if interrupts else None, caller.on_progress),
-            timeout=timeout,
+            origin=Origin(caller.asker, caller.run, settings.approve, approver, caller.on_progress),
+            timeout=settings.timeout,
         )
         large = None if spill is None else Spill.above(spill, caller.handle)
         try:

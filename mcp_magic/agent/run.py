@@ -153,8 +153,8 @@ class AgentRun:
 
     request: str
     thread: str
-    model: str
-    transcript: Transcript
+    model: str = ""
+    transcript: Transcript = field(default_factory=Transcript)
     messages: list[BaseMessage] = field(default_factory=list)
     seconds: float = 0.0
     stopped: str = ""

@@ -17,6 +17,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic._host import Host
 from mcp_magic.agent.drafts import INTERVAL, MAX_TEXT, healed
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.apps.app import App
 from mcp_magic.apps.calls import views_of
@@ -32,7 +33,6 @@ from tests.support.dictating import Dictating, PageScreen, begins, goes_on, has,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from mcp_magic.agent.run import AgentRun
     from mcp_magic.consent.consent import Request
 
 SALES = "dash__sales"
@@ -77,7 +77,7 @@ def add(a: int) -> str:
 async def run(host: Host, screen: PageScreen, *turns: Callable[[], Any], **options: Any) -> AgentRun:
     graph = build_graph(Dictating(turns=list(turns)), host, checkpointer=memory_threads(), **options)
     thread = uuid.uuid4().hex  # all runs of a process have the same memory
-    return await run_agent(graph, host, "Show the sales", thread=thread, model="dictating", screen=screen)
+    return await run_agent(graph, host, AgentRun("Show the sales", thread, "dictating"), screen=screen)
 
 
 def writes(*pieces: str) -> Callable[[], AsyncIterator[AIMessageChunk]]:
@@ -118,7 +118,12 @@ async def test_a_view_shows_drafts_then_input_and_result(host, screen):
     assert isinstance(result.app, App)
     assert list(views_of(host["dash"])) == [result.app]
     assert screen.written == [{}]
-    assert [type(entry).__name__ for entry in done.transcript.entries] == ["Asked", "Said", "Called", "Said"]
+    assert [type(entry).__name__ for entry in done.transcript.entries] == [
+        "RequestEntry",
+        "TurnEntry",
+        "CallEntry",
+        "TurnEntry",
+    ]
     [called] = done.transcript.calls
     assert (called.arguments, called.turn, called.status) == ({"region": "US"}, 1, "ok")
     assert done.transcript.entries[1].turn == 1  # type: ignore[attr-defined]
@@ -144,7 +149,7 @@ async def test_a_turn_in_parts_of_different_ids_is_still_one(host, screen):
 
     entries: list[Any] = []
     await run(host, screen, turn, after)
-    assert [type(entry).__name__ for entry in entries] == ["Asked", "Said", "Called"]
+    assert [type(entry).__name__ for entry in entries] == ["RequestEntry", "TurnEntry", "CallEntry"]
     assert entries[1].text == "One moment."
 
 

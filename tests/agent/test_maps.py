@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from mcp_magic import ArgumentsError, Decision, Rule, build_graph
+from mcp_magic.agent.events import TurnEvent
 from mcp_magic.agent.graph import RunContext
 from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
@@ -116,7 +117,7 @@ async def test_an_interrupted_map_keeps_its_answers(host):
     await waits.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    [message] = run.done.values()
+    [message] = run.answers.values()
     assert message.text.startswith("2 of 3 rows done, 1 unknown")
     assert "It stopped: interrupted" in message.text
     assert result_of(message).df["result"].tolist()[:2] == [0, 1]
@@ -145,7 +146,7 @@ async def test_a_map_with_failures_has_no_tick(host, status, numbers, sign, reas
     counts, _, error = reason.partition(": ")
     assert message.text.startswith(counts)
     assert message.text.splitlines()[0].endswith(f"; {error}")
-    said = {"kind": "said", "message": turn("I map.", "1=map", id="a")}
+    said = TurnEvent(turn("I map.", "1=map", id="a"))
     run = told(said, call("1", server="", tool="map"), result("1", message))
     assert run.calls[0].status == status
     assert f"{sign} slow:work()" in str(run)

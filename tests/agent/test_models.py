@@ -15,6 +15,7 @@ from langchain_core.language_models import FakeListChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 from mcp_types import CallToolResult, TextContent, Tool
 
+from mcp_magic.agent.events import CallEvent
 from mcp_magic.agent.failures import model_error, model_name, without_secrets
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.models import make_model
@@ -249,9 +250,9 @@ async def test_a_provider_calls_tools_of_servers_and_answers(host, openai, strea
     assert [bool(request.get("stream")) for request in fake.requests] == [streams] * 3
     texts = [chunk.text for chunk, _ in events["messages"] if chunk.type == "AIMessageChunk" and chunk.text]
     assert ("".join(texts), len(texts) > 8) == ("I add them now.It is **35**." * streams, streams)
-    calls = [event for event in events["custom"] if event["kind"] == "call"]
-    assert [call["tool"] for call in calls] == ["add", "multiply", "choices"]
-    assert (calls[0]["server"], calls[0]["arguments"]) == ("math", {"a": 1234, "b": 5678})
+    calls = [event for event in events["custom"] if isinstance(event, CallEvent)]
+    assert [call.tool for call in calls] == ["add", "multiply", "choices"]
+    assert (calls[0].server, calls[0].arguments) == ("math", {"a": 1234, "b": 5678})
     told = fake.requests[2]["messages"]
     assert [message["role"] for message in told] == ["system", "user", *["assistant", "tool"] * 2, "tool"]
     assert told[2]["tool_calls"][0]["function"] == {"name": "math__add", "arguments": '{"a": 1234, "b": 5678}'}

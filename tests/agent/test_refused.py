@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.errors import ModelError
 from tests.support.agents import THREAD, asked
@@ -93,12 +94,12 @@ async def test_a_run_says_what_was_taken_back(host, openai, tmp_path, where):
     async with open_threads(":memory:" if where == "memory" else str(tmp_path / "threads.sqlite")) as saver:
         graph = build_graph(model, host, checkpointer=saver)
         with pytest.raises(ModelError) as raised:
-            await run_agent(graph, host, "go", thread="t")
+            await run_agent(graph, host, AgentRun("go", "t"))
         assert str(raised.value).splitlines()[1:] == [
             f"{TAKEN}the last turn, with the answers to shop:price(item=pear)",
             "`--thread t` goes on from there",
         ]
-        assert (await run_agent(graph, host, "and now?", thread="t")).answer == "Go on."
+        assert (await run_agent(graph, host, AgentRun("and now?", "t"))).answer == "Go on."
     assert [message["role"] for message in fake.requests[-1]["messages"]] == ["system", "user", "assistant", "user"]
 
 
@@ -107,6 +108,6 @@ async def test_a_request_refused_at_once_is_taken_back(host, openai):
     fake, model = await openai(flagged, Turn("Hello."))
     graph = build_graph(model, host, checkpointer=InMemorySaver())
     with pytest.raises(ModelError, match="go on without it: your last request"):
-        await run_agent(graph, host, "something odd", thread="t")
-    assert (await run_agent(graph, host, "Hello", thread="t")).answer == "Hello."
+        await run_agent(graph, host, AgentRun("something odd", "t"))
+    assert (await run_agent(graph, host, AgentRun("Hello", "t"))).answer == "Hello."
     assert [message["content"] for message in fake.requests[-1]["messages"][1:]] == ["Hello"]

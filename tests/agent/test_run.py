@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -13,6 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
 
+from mcp_magic.agent.events import CallEvent
 from mcp_magic.agent.run import CALL_COLUMNS, calls_frame, display_messages, get_final_answer, tools_summary, usage_of
 from mcp_magic.notebook import NotebookHost
 from tests.support.agents import add_server
@@ -21,7 +23,7 @@ from tests.support.showcase import showcase
 from tests.support.telling import answer, called, decided, definition, html, result, texts, told, turn, usage
 from tests.support.threads_in import kept, run
 
-CALL = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "turn": 1}
+CALL = CallEvent(id="1", server="a", tool="b", arguments={"pin": "1234"}, turn=1)
 
 
 async def thread() -> list[Any]:
@@ -72,7 +74,7 @@ async def test_the_frame_has_a_row_for_each_call():
 
 def test_the_frame_hides_secrets_and_says_why_a_call_failed():
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
-    assert calls_frame(told({**CALL, "definition": definition("b", schema)}))["arguments"][0] == {"pin": "***"}
+    assert calls_frame(told(replace(CALL, definition=definition("b", schema))))["arguments"][0] == {"pin": "***"}
     message = ToolMessage("refused", tool_call_id="1", status="error")
     frame = calls_frame(told(CALL, decided("1", False, reason="too dear"), result("1", message)))
     assert (frame["error"][0], frame["approved by"][0]) == ("too dear", None)

@@ -29,7 +29,9 @@ DOORS = {
 TESTED_ELSEWHERE = {
     "_compat": "tests/pyodide/test_pyodide.py",
     "activity": "tests/ui/test_explorer.py",
+    "agent/events": "tests/agent/transcript/test_entries.py",
     "agent/failures": "tests/agent/test_models.py",
+    "agent/settings": "tests/agent/test_graph.py",
     "apps/calls": "tests/apps/test_app.py",
     "ask/callbacks": "tests/ask/test_elicitation_floods.py",
     "ask/question": "tests/ui/test_question_requests.py",

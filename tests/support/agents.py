@@ -14,15 +14,15 @@ from mcp_types import ToolAnnotations
 
 from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.program import Programs
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.agent.transcript import Transcript
 from mcp_magic.consent.consent import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic._host import Host
-    from mcp_magic.agent.run import AgentRun
-    from mcp_magic.agent.transcript import Transcript
     from mcp_magic.consent.consent import Request
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -159,8 +159,9 @@ class Agent:
         self.over: list[AgentRun] = []
 
     async def run(self, request: str = "go", thread: str = "t", **options: Any) -> AgentRun:
-        told: Any = {"model": "scripted", "screen": self.screen, "over": self.over.append, **options}
-        return await run_agent(self.graph, self.host, request, thread=thread, **told)
+        run = AgentRun(request, thread, options.pop("model", "scripted"), Transcript(show=options.pop("show", "full")))
+        self.over.append(run)
+        return await run_agent(self.graph, self.host, run, **{"screen": self.screen, **options})
 
     async def messages(self, thread: str = "t") -> list[Any]:
         return list((await self.graph.aget_state({"configurable": {"thread_id": thread}})).values["messages"])

@@ -14,6 +14,7 @@ from mcp.shared.auth import OAuthToken
 
 from mcp_magic._host import Host
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.auth.store import FileStore, KeptTokens
@@ -39,7 +40,7 @@ async def threads(folder: Path, me: int) -> Any:
         while turn < TURNS or (problem and turn < MOST_TURNS):
             async with open_threads(folder / "threads.sqlite") as opened:
                 graph = build_graph(ScriptedModel([f"{me} said {turn}"]), host, checkpointer=opened)
-                await run_agent(graph, host, "go", thread=f"t{me}")
+                await run_agent(graph, host, AgentRun("go", f"t{me}"))
                 problem = opened.problem
             if problem and "another process has locked it" not in problem:
                 return problem

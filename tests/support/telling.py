@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from mcp import Client
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
+from mcp_magic.agent.events import CallEvent, DecisionEvent, ResultEvent
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.langchain.content import to_content
 from mcp_magic.results import ToolResult
@@ -56,21 +57,20 @@ def answer(id: str, result: ToolResult, **more: Any) -> ToolMessage:
     )
 
 
-def call(id: str, tool: str = "add", **more: Any) -> dict[str, Any]:
-    about = {"server": "showcase", "arguments": {}, "definition": None, "turn": 1}
-    return {"kind": "call", "id": id, "tool": tool, **about, **more}
+def call(id: str, tool: str = "add", **more: Any) -> CallEvent:
+    return CallEvent(id, tool, **{"server": "showcase", "turn": 1, **more})
 
 
-def decided(id: str, approved: bool = True, **more: Any) -> dict[str, Any]:
-    return {"kind": "decided", "id": id, "approved": approved, "by": "person", "reason": "", "arguments": None, **more}
+def decided(id: str, approved: bool = True, **more: Any) -> DecisionEvent:
+    return DecisionEvent(id, approved, **{"by": "person", **more})
 
 
-def result(id: str, value: ToolResult | ToolMessage) -> dict[str, Any]:
+def result(id: str, value: ToolResult | ToolMessage) -> ResultEvent:
     message = value if isinstance(value, ToolMessage) else answer(id, value)
-    return {"kind": "result", "id": id, "message": message}
+    return ResultEvent(id, message)
 
 
-def told(*events: dict[str, Any], **options: Any) -> Transcript:
+def told(*events: object, **options: Any) -> Transcript:
     """The transcript of events."""
     transcript = Transcript(**options)
     for event in events:

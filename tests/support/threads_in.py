@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import messages_of, open_threads
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_magic._host import Host
-    from mcp_magic.agent.run import AgentRun
 
 SAID = [("human", "go"), ("ai", ""), ("tool", "bought 1 pear"), ("ai", "done")]
 """What a thread has after a run of [BUY, "done"]."""
@@ -36,7 +36,7 @@ async def run(
     """Run an agent as the magic does; return the run, and why its thread is in memory."""
     async with open_threads(where) as opened:
         graph = build_graph(ScriptedModel(turns), host, checkpointer=opened, **options)
-        made = await run_agent(graph, host, request, thread=thread)
+        made = await run_agent(graph, host, AgentRun(request, thread))
         return made, opened.problem
 
 

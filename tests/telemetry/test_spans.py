@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from mcp_magic import errors
 from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.telemetry.telemetry import telemetry
 from tests.support.asgi import serving
@@ -143,7 +144,7 @@ async def test_calls_of_an_agent_are_below_its_run(host, spans):
     await host.connect(own_server, name="near")
     model = ScriptedModel([[("near:echo", {"text": SECRET})], "done"])
     graph = build_graph(model, host, checkpointer=InMemorySaver())
-    await run_agent(graph, host, SECRET, thread=SECRET, model="scripted", asker="agent analyst")
+    await run_agent(graph, host, AgentRun(SECRET, SECRET, "scripted"), asker="agent analyst")
     run = spans.one("invoke_agent analyst")
     assert attributes(run) == {
         "gen_ai.operation.name": "invoke_agent",

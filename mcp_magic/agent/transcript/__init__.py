@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic._text import clean
 from mcp_magic.agent.calls import asked_calls
+from mcp_magic.agent.events import (
+    CallEvent,
+    DecisionEvent,
+    NoteEvent,
+    ProgressEvent,
+    RequestEvent,
+    ResultEvent,
+    StartEvent,
+    TextEvent,
+    TurnEvent,
+)
 from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.agent.transcript.entries import (
     OPEN,
-    Asked,
-    Called,
+    CallEntry,
     CallStatus,
+    Entry,
     Level,
-    Note,
-    Said,
+    NoteEntry,
+    RequestEntry,
+    TurnEntry,
     add_usage,
     artifact_of,
-    failed,
     images_of,
-    is_stop,
-    model_of,
-    seconds_of,
     text_of,
-    thinking_of,
-    tokens_of,
 )
 from mcp_magic.agent.transcript.render import STYLE, Segments, folded, totals
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, only, page, tag
-from mcp_magic.flight.progress import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from langchain_core.messages import AnyMessage, BaseMessage
     from langchain_core.messages.utils import MessageLikeRepresentation
     from mcp_types import Tool
 
-    from mcp_magic.agent.transcript.entries import Entry
+    from mcp_magic.agent.events import Event
     from mcp_magic.agent.transcript.render import Segment
     from mcp_magic.results.results import ToolResult
 
 
-Event = Mapping[str, Any]
-
 SHOWS = ("full", "answer", "none")
+
+E = TypeVar("E", bound=Entry)
 
 
 class Transcript:
@@ -58,10 +62,10 @@ class Transcript:
         self.show = show
         self._tokens = tokens
         self._entries: list[Entry] = []
-        self._said: dict[str, Said] = {}
-        self._called: dict[str, Called] = {}
-        self._open: set[Called] = set()
-        self._turns = self._calls = 0
+        self._turns_by_id: dict[str, TurnEntry] = {}
+        self._calls: dict[str, CallEntry] = {}
+        self._open: set[CallEntry] = set()
+        self._turns = self._call_count = 0
         self._segments = Segments(self._is_shown)
 
     @classmethod
@@ -84,10 +88,29 @@ class Transcript:
         made.finish()
         return made
 
-    def on_event(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
-        handler: Callable[[Event], Entry | None] | None = getattr(self, f"_on_{event.get('kind')}", None)
-        entry = handler(event) if handler else None
+    def on_event(self, event: object) -> None:
+        """Take an event of a run; other values, which nodes of the user may write to the stream, are ignored."""
+        entry: Entry | None = None
+        match event:
+            case RequestEvent(text, images, role):
+                self._turns = self._turns if role == "system" else 0
+                entry = self._add(RequestEntry(text, images, role))
+            case TextEvent(id_, text):
+                entry = turn = self._turn(id_)
+                turn.text += text
+            case TurnEvent(message):
+                entry = turn = self._turn(str(message.id or ""))
+                turn.complete_with(message)
+            case CallEvent():
+                entry = self._announce(event)
+            case DecisionEvent() | StartEvent() | ProgressEvent():
+                call = self._calls.get(event.id)
+                entry = call if call is not None and call.update(event) else None
+            case ResultEvent(id_, message):
+                entry = call = self._calls.get(id_) or self._announce(CallEvent(id_, message.name or "tool"))
+                call.answer(message)
+            case NoteEvent(text, level):
+                entry = self._add(NoteEntry(text, level))
         if entry is not None:
             self._touch(entry)
 
@@ -101,9 +124,9 @@ class Transcript:
 
     def _close(self, status: CallStatus) -> None:
         for entry in self._entries:
-            if isinstance(entry, Called) and entry.status in OPEN:
+            if isinstance(entry, CallEntry) and entry.status in OPEN:
                 entry.status = status
-            elif isinstance(entry, Said) and not entry.complete:
+            elif isinstance(entry, TurnEntry) and not entry.complete:
                 entry.complete, entry.interrupted = True, status == CallStatus.INTERRUPTED
             else:
                 continue
@@ -111,117 +134,40 @@ class Transcript:
 
     def _touch(self, entry: Entry) -> None:
         """Take note of a new or changed entry."""
-        if isinstance(entry, Called) and not entry.is_over:
+        if isinstance(entry, CallEntry) and not entry.is_over:
             self._open.add(entry)
-        elif isinstance(entry, Called):
+        elif isinstance(entry, CallEntry):
             self._open.discard(entry)
         self._segments.touch(entry)
 
-    # One method for each kind of event.
+    def _add(self, entry: E) -> E:
+        self._entries.append(entry)
+        return entry
 
-    def _on_asked(self, event: Event) -> Asked:
-        self._turns = 0 if event.get("role") != "system" else self._turns
-        asked = Asked(str(event["text"]), int(event.get("images", 0)), str(event.get("role", "person")))
-        self._entries.append(asked)
-        return asked
-
-    def _on_text(self, event: Event) -> Said:
-        said = self._turn(str(event["id"]))
-        said.text += str(event["text"])
-        return said
-
-    def _on_said(self, event: Event) -> Said:
-        message = event["message"]
-        said = self._turn(str(message.id or ""))
-        said.text = text_of(message)
-        said.thinking = thinking_of(message)
-        said.images = images_of(message)
-        said.usage = tokens_of(message)
-        said.model = model_of(message)
-        said.calls = len(asked_calls(message))
-        said.is_turn = not is_stop(message)
-        said.complete = True
-        return said
-
-    def _turn(self, id_: str) -> Said:
+    def _turn(self, id_: str) -> TurnEntry:
         """Return the turn with an id, or the turn in progress: some providers give its parts different ids."""
-        known = self._said.get(id_) if id_ else None
-        if known is None:  # calls that the model still writes may stand below it
-            last = next((entry for entry in reversed(self._entries) if isinstance(entry, Said)), None)
-            known = last if last is not None and not last.complete else None
-        if known is None:
+        turn = self._turns_by_id.get(id_) if id_ else None
+        if turn is None:  # calls that the model still writes may stand below it
+            last = next((entry for entry in reversed(self._entries) if isinstance(entry, TurnEntry)), None)
+            turn = last if last is not None and not last.complete else None
+        if turn is None:
             self._turns += 1
-            known = Said(id_, turn=self._turns)
-            self._entries.append(known)
-        self._said[id_] = known
-        return known
+            turn = self._add(TurnEntry(id_, turn=self._turns))
+        self._turns_by_id[id_] = turn
+        return turn
 
-    def _on_call(self, event: Event) -> Called:
-        id_ = str(event["id"])
-        called = self._called.get(id_)
-        # A resumed graph announces waiting calls again; an id that returns after its result is another call.
-        if called is None or called.status not in OPEN:
-            called = Called(id_, number=self._calls, turn=int(event.get("turn") or self._turns))
-            self._calls += 1
-            self._called[id_] = called
-            self._entries.append(called)
-        called.server, called.tool = str(event.get("server") or ""), str(event["tool"])
-        called.arguments = dict(event.get("arguments") or {})
-        called.definition = event.get("definition")
-        called.trusted = bool(event.get("trusted"))
-        called.parent = str(event.get("parent") or "")
-        if event.get("draft"):
-            called.status = CallStatus.WRITING
-        elif called.status == CallStatus.WRITING:
-            called.status = CallStatus.WAITING
-        return called
+    def _announce(self, event: CallEvent) -> CallEntry:
+        """Return the entry of a call.
 
-    def _on_decided(self, event: Event) -> Called | None:
-        called = self._called.get(str(event["id"]))
-        if called is None:
-            return None
-        called.approved, called.by = bool(event["approved"]), str(event.get("by") or "")
-        called.reason = str(event.get("reason") or "")
-        called.changed_arguments = event.get("arguments")
-        if not called.approved:
-            called.status = CallStatus.DENIED
-        return called
-
-    def _on_started(self, event: Event) -> Called | None:
-        called = self._called.get(str(event["id"]))
-        if called is not None and called.status in OPEN:
-            called.status, called.clock = CallStatus.RUNNING, event.get("clock") or Report("", "")
-        return called
-
-    def _on_progress(self, event: Event) -> Called | None:
-        called = self._called.get(str(event["id"]))
-        if called is None or called.status not in OPEN:
-            return None
-        called.progress = (event["progress"], event.get("total"), str(event.get("message") or ""))
-        return called
-
-    def _on_result(self, event: Event) -> Called:
-        message = event["message"]
-        called = self._called.get(str(event["id"]))
-        if called is None:
-            called = self._on_call({"id": event["id"], "server": "", "tool": message.name or "tool"})
-        artifact = artifact_of(message)
-        if not called.server:  # an old name: only the artifact tells the server
-            called.server = str(artifact.get("server") or "")
-            called.tool = str(artifact.get("tool") or called.tool)
-        called.seconds = None if called.status == CallStatus.DENIED else seconds_of(artifact)
-        called.take(message)
-        if artifact.get("interrupted"):
-            called.status = CallStatus.INTERRUPTED
-        elif called.status != CallStatus.DENIED:
-            answered = CallStatus.PARTLY if called.failures else CallStatus.OK
-            called.status = CallStatus.ERROR if failed(message) else answered
-        return called
-
-    def _on_note(self, event: Event) -> Note:
-        note = Note(str(event["text"]), str(event.get("level", "info")))
-        self._entries.append(note)
-        return note
+        A resumed graph announces waiting calls again; an id that returns after its result is another call.
+        """
+        call = self._calls.get(event.id)
+        if call is None or call.status not in OPEN:
+            call = self._add(CallEntry(event.id, number=self._call_count, turn=event.turn or self._turns))
+            self._call_count += 1
+            self._calls[event.id] = call
+        call.announce(event)
+        return call
 
     # Contents
 
@@ -233,12 +179,12 @@ class Transcript:
     @property
     def is_answered(self) -> bool:
         """Whether the model has begun its first turn."""
-        return any(isinstance(entry, Said) for entry in self._entries)
+        return any(isinstance(entry, TurnEntry) for entry in self._entries)
 
     @property
-    def calls(self) -> list[Called]:
+    def calls(self) -> list[CallEntry]:
         """The calls, in order."""
-        return [entry for entry in self._entries if isinstance(entry, Called)]
+        return [entry for entry in self._entries if isinstance(entry, CallEntry)]
 
     @property
     def results(self) -> list[ToolResult | None]:
@@ -248,13 +194,13 @@ class Transcript:
     @property
     def answer(self) -> str:
         """The last answer, or ""."""
-        answers = (e for e in reversed(self._entries) if isinstance(e, Said) and e.is_answer and e.text)
+        answers = (e for e in reversed(self._entries) if isinstance(e, TurnEntry) and e.is_answer and e.text)
         return next((said.text for said in answers), "")
 
     @property
     def usage(self) -> dict[str, int]:
         """Tokens of all turns: `input_tokens`, `output_tokens`, `total_tokens`; {} if no model reports any."""
-        return add_usage(entry.usage for entry in self._entries if isinstance(entry, Said))
+        return add_usage(entry.usage for entry in self._entries if isinstance(entry, TurnEntry))
 
     def __repr__(self) -> str:
         return f"<Transcript: {self.summary or f'{len(self.entries)} entries'}>"
@@ -298,7 +244,7 @@ class Transcript:
         for entry in takewhile(lambda entry: entry.is_over, self._entries[start:]):
             texts.append(self._segments.text(entry) if self._is_shown(entry) else "")
             if texts[-1]:
-                calls = isinstance(before, Called) and isinstance(entry, Called)
+                calls = isinstance(before, CallEntry) and isinstance(entry, CallEntry)
                 texts[-1] = texts[-1] if calls or before is None else f"\n{texts[-1]}"
                 before = entry
         return texts
@@ -328,7 +274,7 @@ class Transcript:
     def _is_shown(self, entry: Entry) -> bool:
         if self.show == "full" or entry.is_blank:
             return self.show == "full" and not entry.is_blank
-        return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
+        return self.show == "answer" and not isinstance(entry, CallEntry) and getattr(entry, "is_answer", True)
 
     def _segment(self, segment: Segment) -> Part:
         if segment.level == Level.GONE:
@@ -369,43 +315,39 @@ def messages_of(messages: Iterable[MessageLikeRepresentation]) -> list[AnyMessag
 
 def events_of(
     messages: Iterable[BaseMessage], person_name: Callable[[str], str], definitions: Mapping[str, Tool]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Event]:
     """Yield the events of the run that made these messages."""
     turn = 0
     for message in messages:
         if message.type in ("human", "system", "developer", "chat"):
             role = "system" if message.type in ("system", "developer") else "person"
-            text, images = text_of(message), images_of(message)
-            yield {"kind": "asked", "text": text, "images": images, "role": role}
+            yield RequestEvent(text_of(message), images_of(message), role)
         elif message.type in ("ai", "AIMessageChunk"):
             turn += 1
-            yield {"kind": "said", "message": message if message.id else message.model_copy(update={"id": f"#{turn}"})}
-            yield from _calls(message, person_name, definitions)
+            yield TurnEvent(message if message.id else message.model_copy(update={"id": f"#{turn}"}))
+            for number, call in enumerate(asked_calls(message)):
+                name = person_name(call.name)
+                server, _, tool = name.rpartition(":")
+                yield CallEvent(call.id or f"#{number}", tool, server, call.arguments, definitions.get(name))
         elif message.type in ("tool", "ToolMessageChunk"):
             yield from _answer(message, person_name)
 
 
-def _calls(
-    message: BaseMessage, person_name: Callable[[str], str], definitions: Mapping[str, Tool]
-) -> Iterator[dict[str, Any]]:
-    for number, asked in enumerate(asked_calls(message)):
-        name = person_name(asked.name)
-        server, _, tool = name.rpartition(":")
-        event = {"kind": "call", "id": asked.id or f"#{number}", "arguments": asked.arguments, "turn": None}
-        yield event | {"server": server, "tool": tool, "definition": definitions.get(name)}
-
-
-def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[str, Any]]:
-    artifact = artifact_of(message)
-    yield from _decided(message.tool_call_id, artifact)
+def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[Event]:
+    artifact, id_ = artifact_of(message), message.tool_call_id
+    approval = artifact.get("approval")
+    if isinstance(approval, dict):
+        verdict = approval.get("decision")
+        arguments = artifact.get("arguments") if verdict == "edit" else None
+        by, reason = str(approval.get("by") or ""), str(approval.get("reason") or "")
+        yield DecisionEvent(id_, verdict != "deny", by, reason, arguments)
     for inner, arguments in _inner_calls(message, artifact):
         server, _, tool = inner.name.partition(":")
-        event = {"kind": "call", "id": inner.tool_call_id, "parent": message.tool_call_id, "turn": None}
-        yield event | {"server": server, "tool": tool, "arguments": arguments}
+        yield CallEvent(inner.tool_call_id, tool, server, dict(arguments or {}), parent=id_)
         yield from _answer(inner, str)
     if message.name:
         message = message.model_copy(update={"name": person_name(message.name)})
-    yield {"kind": "result", "id": message.tool_call_id, "message": message}
+    yield ResultEvent(id_, message)
 
 
 def _inner_calls(message: Any, artifact: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -418,12 +360,3 @@ def _inner_calls(message: Any, artifact: Mapping[str, Any]) -> Iterator[tuple[An
         with suppress(ValidationError, TypeError, KeyError):  # the artifact is damaged
             facts = {name: stored[name] for name in ("name", "content", "artifact", "status")}
             yield ToolMessage(**facts, tool_call_id=stored["id"]), stored["arguments"]
-
-
-def _decided(id_: str, artifact: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    approval = artifact.get("approval")
-    if isinstance(approval, dict):
-        verdict = approval.get("decision")
-        changed = artifact.get("arguments") if verdict == "edit" else None
-        decided = {"kind": "decided", "id": id_, "approved": verdict != "deny", "arguments": changed}
-        yield decided | {"by": approval.get("by"), "reason": approval.get("reason")}

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.agent.calls import calls_of
+from mcp_magic.agent.events import DecisionEvent, ProgressEvent, StartEvent
 from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.config.masking import Masker
 from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
-from mcp_magic.flight.progress import WAIT_SECONDS
+from mcp_magic.flight.progress import WAIT_SECONDS, Report
 from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, ToolMessage
     from mcp_types import Tool
 
-    from mcp_magic.flight.progress import Report
+    from mcp_magic.agent.events import CallEvent
 
 
 # Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
@@ -88,7 +90,7 @@ def seconds_of(artifact: Mapping[str, Any]) -> float | None:
     return float(seconds) if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else None
 
 
-def failed(message: BaseMessage) -> bool:
+def is_failure(message: BaseMessage) -> bool:
     """Whether a tool's message reports an error, by its status, its artifact or its first word."""
     artifact = getattr(message, "artifact", None)
     if isinstance(artifact, dict) and isinstance(artifact.get("is_error"), bool):
@@ -150,7 +152,7 @@ def model_of(message: BaseMessage) -> str:
 # Conversion of a tool's message back to the result of the tool.
 
 
-def result_value(message: ToolMessage, called: Called) -> ToolResult:
+def result_value(message: ToolMessage, called: CallEntry) -> ToolResult:
     """Return a tool's result, from the bridge's artifact or else from the message's content."""
     artifact = message.artifact
     if isinstance(artifact, ToolResult):
@@ -166,7 +168,7 @@ def result_value(message: ToolMessage, called: Called) -> ToolResult:
     return result
 
 
-def _from_content(message: ToolMessage, called: Called) -> ToolResult:
+def _from_content(message: ToolMessage, called: CallEntry) -> ToolResult:
     from mcp_types import CallToolResult, TextContent
 
     from mcp_magic.langchain.content import SHOWN, mcp_block
@@ -181,7 +183,7 @@ def _from_content(message: ToolMessage, called: Called) -> ToolResult:
         else:
             known = mcp_block(block) if kind in _PICTURES else None
             content.append(known or TextContent(text=f"[{kind or 'content'}, not shown]"))
-    raw = CallToolResult(content=content, is_error=failed(message))
+    raw = CallToolResult(content=content, is_error=is_failure(message))
     return ToolResult(raw, server=called.server, tool=called.tool, seconds=called.seconds or 0.0)
 
 
@@ -288,7 +290,7 @@ class Entry:
 
 
 @dataclass(eq=False)
-class Asked(Entry):
+class RequestEntry(Entry):
     """A request."""
 
     text: str = ""
@@ -297,7 +299,7 @@ class Asked(Entry):
 
 
 @dataclass(eq=False)
-class Said(Entry):
+class TurnEntry(Entry):
     """A turn of the model."""
 
     id: str = ""
@@ -311,6 +313,12 @@ class Said(Entry):
     calls: int = 0
     interrupted: bool = False
     is_turn: bool = True  # False for the closing text of a run that used all its turns
+
+    def complete_with(self, message: BaseMessage) -> None:
+        """Take the complete message."""
+        self.text, self.thinking, self.images = text_of(message), thinking_of(message), images_of(message)
+        self.usage, self.model = tokens_of(message), model_of(message)
+        self.calls, self.is_turn, self.complete = len(calls_of(message)), not is_stop(message), True
 
     @property
     def is_over(self) -> bool:
@@ -334,7 +342,7 @@ class Said(Entry):
 
 
 @dataclass(eq=False)
-class Called(Entry):
+class CallEntry(Entry):
     """A call of a tool."""
 
     id: str = ""
@@ -388,10 +396,48 @@ class Called(Entry):
         """The arguments that were sent, or would be."""
         return self.arguments if self.changed_arguments is None else self.changed_arguments
 
-    def take(self, message: ToolMessage) -> None:
-        """Set the answer of the call; drop its progress and the cached result of an earlier answer."""
+    def announce(self, event: CallEvent) -> None:
+        """Take the facts about the call, which the model writes or which waits for a decision."""
+        self.server, self.tool, self.parent = event.server, event.tool, event.parent
+        self.arguments, self.definition, self.trusted = dict(event.arguments), event.definition, event.trusted
+        if event.is_draft:
+            self.status = CallStatus.WRITING
+        elif self.status == CallStatus.WRITING:
+            self.status = CallStatus.WAITING
+
+    def update(self, event: DecisionEvent | StartEvent | ProgressEvent) -> bool:
+        """Take what happens to the call; return whether that changes it."""
+        match event:
+            case DecisionEvent():
+                self.approved, self.by, self.reason = event.approved, event.by, event.reason
+                self.changed_arguments = event.arguments
+                if not event.approved:
+                    self.status = CallStatus.DENIED
+                return True
+            case _ if self.status not in OPEN:
+                return False
+            case StartEvent(clock=clock):
+                self.status, self.clock = CallStatus.RUNNING, clock or Report("", "")
+            case ProgressEvent():
+                self.progress = (event.progress, event.total, event.message or "")
+        return True
+
+    def answer(self, message: Any) -> None:
+        """Take the answer of the call, perhaps in place of an earlier one."""
+        artifact = artifact_of(message)
+        if not self.server:  # an old name: only the artifact tells the server
+            self.server = str(artifact.get("server") or "")
+            self.tool = str(artifact.get("tool") or self.tool)
+        is_denied = self.status == CallStatus.DENIED
+        self.seconds = None if is_denied else seconds_of(artifact)
         self.message, self.progress = message, None
         self._result = self._shown = None
+        if artifact.get("interrupted"):
+            self.status = CallStatus.INTERRUPTED
+        elif is_failure(message) and not is_denied:
+            self.status = CallStatus.ERROR
+        elif not is_denied:
+            self.status = CallStatus.PARTLY if self.failures else CallStatus.OK
 
     @property
     def result(self) -> ToolResult | None:
@@ -446,7 +492,7 @@ class Called(Entry):
 
 
 @dataclass(eq=False)
-class Note(Entry):
+class NoteEntry(Entry):
     """A remark about the run."""
 
     text: str = ""

@@ -15,12 +15,12 @@ from mcp_magic.agent.transcript.entries import (
     RESULT,
     ROOM,
     TEXT,
-    Asked,
-    Called,
+    CallEntry,
     CallStatus,
     Level,
-    Note,
-    Said,
+    NoteEntry,
+    RequestEntry,
+    TurnEntry,
     add_usage,
     shortened,
 )
@@ -78,7 +78,7 @@ _CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w,
 _HOW = re.compile(r": \.\w+(?=\]|$)")  # the hint at a result's attribute: a transcript has no such attributes
 
 
-def status_text(called: Called) -> str:
+def status_text(called: CallEntry) -> str:
     """Return the status as sign and word, so that colour is never the only difference; a running call has a clock."""
     status, clock = f"{SIGNS[called.status]} {called.status}", called.clock
     if not called.is_timed or clock is None:
@@ -86,7 +86,7 @@ def status_text(called: Called) -> str:
     return f"{status} · {duration(int(clock.seconds))}{' · waiting for your answer' if clock.asks else ''}"
 
 
-def _decision_text(called: Called) -> str:
+def _decision_text(called: CallEntry) -> str:
     """Return the decision about a call and who made it; the user is "you"."""
     if called.approved is None:
         return ""
@@ -97,7 +97,7 @@ def _decision_text(called: Called) -> str:
     return f"{edited}{'approved' if called.by == PERSON else 'allowed'} by {by}"
 
 
-def about_call(called: Called, separator: str) -> str:
+def about_call(called: CallEntry, separator: str) -> str:
     """Return who approved a call, how long it took, what was not checked, and its progress."""
     took = "" if called.seconds is None else duration(called.seconds)
     result = called.result
@@ -106,10 +106,10 @@ def about_call(called: Called, separator: str) -> str:
     return separator.join(text for text in (facts, progress_text(called)) if text)
 
 
-def progress_text(called: Called) -> str:
+def progress_text(called: CallEntry) -> str:
     """Return the progress of a running call, or "".
 
-    >>> progress_text(Called(progress=(3, 10, "reading")))
+    >>> progress_text(CallEntry(progress=(3, 10, "reading")))
     '3 of 10 (30 %) reading'
     """
     if called.progress is None:
@@ -118,7 +118,7 @@ def progress_text(called: Called) -> str:
     return one_line(f"{amount_text(done, total)} {called.hide(message)}", 200)
 
 
-def outcome_line(called: Called, text: str) -> str:
+def outcome_line(called: CallEntry, text: str) -> str:
     """Return the outcome of a call on one short line: the size of a table, else the beginning of the text."""
     if called.status in (CallStatus.ERROR, CallStatus.PARTLY):
         return one_line(called.error, OUTCOME)
@@ -143,10 +143,10 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
     statuses: Counter[CallStatus] = Counter()
     turns, spent, usages = 0, 0.0, []
     for entry in entries:  # one pass, since a live screen calls this after every event
-        if isinstance(entry, Called):
+        if isinstance(entry, CallEntry):
             statuses[entry.status] += 1
             spent += entry.seconds or 0.0
-        elif isinstance(entry, Said):
+        elif isinstance(entry, TurnEntry):
             turns += entry.is_turn
             if tokens and entry.usage:
                 usages.append(entry.usage)
@@ -186,7 +186,7 @@ _INDENT = "    "
 _INNER = "  "  # before the calls of a program
 
 
-def _request(asked: Asked, level: Level) -> Part:
+def _request(asked: RequestEntry, level: Level) -> Part:
     text, rest = shortened(asked.text.strip(), TEXT[level])
     if asked.role == "system":
         label = f"instructions, {len(asked.text):,} characters"
@@ -200,7 +200,7 @@ def _request(asked: Asked, level: Level) -> Part:
     )
 
 
-def _turn(said: Said, level: Level) -> Part:
+def _turn(said: TurnEntry, level: Level) -> Part:
     parts: list[Part] = []
     if said.thinking and level == Level.FULL:
         thought, rest = shortened(said.thinking, TEXT[level])
@@ -227,7 +227,7 @@ def _pictures(count: int) -> str:
     return f"[{plural(count, 'images')}]" if count else ""
 
 
-def _note(entry: Note) -> Part:
+def _note(entry: NoteEntry) -> Part:
     text, rest = shortened(entry.text, TEXT[Level.FULL])
     word = "" if entry.level == "info" else one_line(entry.level, 20)
     label = error_label() if word == "error" else tag("b", word) if word else Markup()
@@ -238,7 +238,7 @@ def _note(entry: Note) -> Part:
     )
 
 
-def _call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
+def _call_html(called: CallEntry, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
     """Return the card of a call: a summary line, and below it the arguments and the result."""
     line = _call_line(called, IN_SUMMARY)
     summary = [tag("span", status_text(called), class_="mcp-sign"), tag("b", one_line(called.name, 100))]
@@ -264,7 +264,7 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
     return tag("details", inside, class_=class_, **({"open": ""} if opened else {}))
 
 
-def _call_plain(called: Called, level: Level, text: str) -> str:
+def _call_plain(called: CallEntry, level: Level, text: str) -> str:
     """Return the summary line of a call and, indented below it, the edited arguments and the result."""
     badges = []
     if called.definition is not None and called.status in OPEN and not called.code:
@@ -290,14 +290,14 @@ def _call_plain(called: Called, level: Level, text: str) -> str:
     return "\n".join(f"{margin}{line}" for line in lines)
 
 
-def _call_line(called: Called, limit: int) -> str:
+def _call_line(called: CallEntry, limit: int) -> str:
     """Return the arguments of a call on one line; of a program, how long it is."""
     if called.code:
         return plural(called.code.strip().count("\n") + 1, "lines")
     return call_line(called.sent, called.definition, limit)
 
 
-def _arguments(called: Called, line: str) -> Markup:
+def _arguments(called: CallEntry, line: str) -> Markup:
     if called.code:
         return code_part(called.code).html
     if "…" not in line and called.changed_arguments is None:
@@ -352,14 +352,14 @@ class Drawn(NamedTuple):
 def draw(entry: Entry, level: Level, *, media: int, before: Drawn | None = None) -> Drawn:
     """Return an entry as it is displayed at a level; `before` is how it was displayed in full."""
     result, text, pictures = Markup(), "", 0
-    if isinstance(entry, Said):
+    if isinstance(entry, TurnEntry):
         part = _turn(entry, level)
-    elif isinstance(entry, Asked):
+    elif isinstance(entry, RequestEntry):
         part = _request(entry, level)
-    elif isinstance(entry, Note):
+    elif isinstance(entry, NoteEntry):
         part = _note(entry)
     else:
-        assert isinstance(entry, Called)
+        assert isinstance(entry, CallEntry)
         if before is not None:
             text = before.result
         elif entry.shown_result is not None and entry.status not in (CallStatus.DENIED, CallStatus.INTERRUPTED):
@@ -389,12 +389,12 @@ def folded(entries: Sequence[Entry], parts: Sequence[Part], *, go_on: bool) -> P
 
 
 def _fold(work: Sequence[tuple[Entry, Markup]], kept: int) -> list[Markup]:
-    calls = [index for index, (entry, _) in enumerate(work) if isinstance(entry, Called)]
+    calls = [index for index, (entry, _) in enumerate(work) if isinstance(entry, CallEntry)]
     count = len(calls) - kept
     first = 0 if count < LEAST_FOLDED else [*calls, len(work)][count]
     shown = [html for _, html in work[first:]]
     if first:
-        statuses = Counter(entry.status for entry, _ in work[:first] if isinstance(entry, Called))
+        statuses = Counter(entry.status for entry, _ in work[:first] if isinstance(entry, CallEntry))
         before = joined(html for _, html in work[:first])
         shown.insert(0, tag("div", details(f"{_calls_text(statuses)} · show all", before), class_="mcp-before"))
     return shown
@@ -469,7 +469,7 @@ class Segments:
     def text(self, entry: Entry) -> str:
         """Return an entry as text, a call on one line."""
         drawn = self._draw(entry, Level.FULL, display.media)
-        if isinstance(entry, Called):
+        if isinstance(entry, CallEntry):
             drawn = draw(entry, Level.LINE, media=0, before=drawn)
         return drawn.part.plain
 
@@ -509,7 +509,7 @@ class Segments:
 
 def _weight(entry: Entry) -> int:
     """Return about how many characters a display of an entry takes."""
-    if isinstance(entry, Called):
+    if isinstance(entry, CallEntry):
         if view_uri(entry.definition):
             return MOST_WEIGHT + 1  # its view stands between this segment and the next
         content = entry.message.content if entry.message is not None else ""

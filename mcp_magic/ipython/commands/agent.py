@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import did_you_mean, join_names, plural, sentence
-from mcp_magic.agent.transcript import SHOWS
+from mcp_magic.agent.events import NoteEvent
+from mcp_magic.agent.transcript import SHOWS, Transcript
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mcp_magic.agent.program import Programs
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.threads import FallbackSaver
-    from mcp_magic.agent.transcript import Transcript
 
 
 # What Tab offers: models, servers, tools, agents and threads.
@@ -161,6 +161,8 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     from mcp_magic.agent.failures import model_name
     from mcp_magic.agent.graph import build_graph, run_agent
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE, make_model
+    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.agent.settings import AgentSettings
     from mcp_magic.agent.skills import AgentSkills
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
@@ -177,47 +179,48 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     await AgentSkills(invocation.host, plan["skills"], servers=plan["servers"], limit=0).check()
     screen = screen_for(invocation.cells.circumstances(), Views(invocation.shell, invocation.cells).show_below)
     async with open_threads(settings.threads or None) as opened:
-        notes = [(_in_memory(opened), "warning")] if opened.problem else []
-        notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
-
-        def over(run: AgentRun) -> None:
-            if opened.problem and (_in_memory(opened), "warning") not in notes:  # saving failed during the run
-                run.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
+        notes = [NoteEvent(_in_memory(opened), "warning")] if opened.problem else []
+        if not invocation.host.find():
+            notes.append(NoteEvent(NO_TOOLS, "warning"))
+        graph = build_graph(
+            model,
+            invocation.host,
+            AgentSettings(
+                **{name: plan[name] for name in _GRAPH_OPTIONS},
+                result_limit=settings.result_characters,
+                timeout=settings.call_timeout,
+                spill=settings.spill,
+                tables=tables,
+                search_above=settings.search_above,
+                pinned=plan["pin"],
+                programs=_programs(invocation, arguments.where) if plan["code"] else None,
+            ),
+            checkpointer=opened,
+        )
+        thread = str(plan["thread"]) or new_thread_name(request)
+        run = AgentRun(request, thread, model_name(model), Transcript(show=plan["show"]))
+        try:
+            await run_agent(
+                graph,
+                invocation.host,
+                run,
+                asker=f"agent {arguments.agent or ''}".rstrip(),
+                screen=screen,
+                greeting=OFFLINE_NOTE if plan["model"] in ("", OFFLINE) else "",
+                notes=notes,
+            )
+        finally:
+            if opened.problem and NoteEvent(_in_memory(opened), "warning") not in notes:  # saving failed during the run
+                run.transcript.on_event(NoteEvent(_in_memory(opened), "warning"))
             if arguments.out:
                 invocation.shell.user_ns[arguments.out] = run
             if run.broken_off:
                 screen.broken_off(run.transcript)
-                return
-            screen.end(run.transcript)
-            if screen.live:
-                shown_once(invocation.shell, run)
-
-        graph = build_graph(
-            model,
-            invocation.host,
-            **{name: plan[name] for name in _GRAPH_OPTIONS},
-            checkpointer=opened,
-            result_limit=settings.result_characters,
-            timeout=settings.call_timeout,
-            spill=settings.spill,
-            tables=tables,
-            search_above=settings.search_above,
-            pinned=plan["pin"],
-            programs=_programs(invocation, arguments.where) if plan["code"] else None,
-        )
-        return await run_agent(
-            graph,
-            invocation.host,
-            request,
-            thread=str(plan["thread"]) or new_thread_name(request),
-            model=model_name(model),
-            asker=f"agent {arguments.agent or ''}".rstrip(),
-            show=plan["show"],
-            screen=screen,
-            greeting=OFFLINE_NOTE if plan["model"] in ("", OFFLINE) else "",
-            notes=notes,
-            over=over,
-        )
+            else:
+                screen.end(run.transcript)
+                if screen.live:
+                    shown_once(invocation.shell, run)
+        return run
 
 
 def _tables(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
@@ -366,13 +369,12 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
 async def _show_thread(invocation: Invocation, saver: Any, thread: str) -> Transcript:
     from mcp_magic.agent import threads as history
-    from mcp_magic.agent.transcript import Transcript
 
     connections = invocation.host.find()
     tools = {f"{c.name}:{tool.name}": tool for c in connections for tool in c.catalog.cached("tools")}
     messages = await history.messages_of(saver, thread)
     transcript = Transcript.from_messages(messages, definitions=tools)
-    transcript.on_event({"kind": "note", "text": _turns(thread, messages), "level": "info"})
+    transcript.on_event(NoteEvent(_turns(thread, messages)))
     return transcript
 
 

@@ -9,29 +9,39 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from mcp_magic.agent.transcript import Asked, Called, Note, Said, Transcript
+from mcp_magic.agent.events import (
+    CallEvent,
+    DecisionEvent,
+    NoteEvent,
+    ProgressEvent,
+    RequestEvent,
+    StartEvent,
+    TextEvent,
+    TurnEvent,
+)
+from mcp_magic.agent.transcript import CallEntry, NoteEntry, RequestEntry, Transcript, TurnEntry
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.notebook import NotebookHost
 from tests.support.agents import Agent, ask
 from tests.support.showcase import showcase
 from tests.support.telling import answer, call, called, decided, definition, result, texts, told, turn, usage
 
-STARTED = {"kind": "started", "id": "1"}
+STARTED = StartEvent("1")
 
 
 def said(message: AIMessage) -> dict[str, Any]:
-    return {"kind": "said", "message": message}
+    return TurnEvent(message)
 
 
 def piece(text: str, id: str = "m") -> dict[str, Any]:
-    return {"kind": "text", "id": id, "text": text}
+    return TextEvent(id, text)
 
 
 def words(transcript: Transcript) -> list[str]:
-    return [entry.text for entry in transcript.entries if isinstance(entry, (Asked, Said))]
+    return [entry.text for entry in transcript.entries if isinstance(entry, (RequestEntry, TurnEntry))]
 
 
-def only_call(transcript: Transcript) -> Called:
+def only_call(transcript: Transcript) -> CallEntry:
     (one,) = transcript.calls
     return one
 
@@ -41,16 +51,16 @@ def only_call(transcript: Transcript) -> Called:
 
 def test_entries_are_requests_notes_text_and_calls_in_order():
     first, last = turn("I add.", "1=add", id="m1"), turn("7", id="m2")
-    note = {"kind": "note", "text": "offline", "level": "info"}
-    transcript = told({"kind": "asked", "text": "add"}, note, said(first), call("1"), said(last))
-    assert [type(entry) for entry in transcript.entries] == [Asked, Note, Said, Called, Said]
+    note = NoteEvent("offline", level="info")
+    transcript = told(RequestEvent("add"), note, said(first), call("1"), said(last))
+    assert [type(entry) for entry in transcript.entries] == [RequestEntry, NoteEntry, TurnEntry, CallEntry, TurnEntry]
     assert transcript.answer == "7"
 
 
 def test_text_grows_and_is_replaced_by_the_whole_turn():
     transcript = told(piece("Hel"), piece("lo"))
     (growing,) = transcript.entries
-    assert isinstance(growing, Said)
+    assert isinstance(growing, TurnEntry)
     assert (growing.text, growing.complete) == ("Hello", False)
     transcript.on_event(said(turn("Hello.", id="m", tokens=usage(3, 2))))
     assert (growing.text, growing.complete, growing.usage["total_tokens"]) == ("Hello.", True, 5)
@@ -63,7 +73,7 @@ async def test_a_call_goes_from_waiting_over_running_to_its_result():
     transcript = told(call("1", arguments={"a": 3, "b": 4}))
     one = only_call(transcript)
     statuses = [one.status]
-    progress = {"kind": "progress", "id": "1", "progress": 3, "total": 10, "message": "reading"}
+    progress = ProgressEvent(id="1", progress=3, total=10, message="reading")
     for event in (decided("1"), STARTED, progress, result("1", await called("add", a=3, b=4))):
         transcript.on_event(event)
         statuses.append(one.status)
@@ -100,12 +110,12 @@ def test_arguments_are_kept_as_asked_and_as_sent():
 
 
 def test_an_end_marks_only_unfinished_calls():
-    events = [call("1"), call("2"), call("3"), result("1", texts("7")), {"kind": "started", "id": "2"}]
+    events = [call("1"), call("2"), call("3"), result("1", texts("7")), StartEvent("2")]
     transcript = told(*events, piece("I was about"))
     transcript.interrupted()
     assert [one.status for one in transcript.calls] == ["ok", "interrupted", "interrupted"]
     assert transcript.entries[-1].interrupted  # type: ignore[attr-defined]
-    transcript.on_event({"kind": "progress", "id": "2", "progress": 1})
+    transcript.on_event(ProgressEvent(id="2", progress=1))
     assert transcript.calls[1].progress is None
     transcript = told(*events)
     transcript.finish()
@@ -122,11 +132,11 @@ def test_results_find_their_calls():
 
 def test_turns_are_counted_and_usage_summed():
     a, b = said(turn("", "1=add", id="1", tokens=usage(10, 2))), said(turn("x", id="2", tokens=usage(20, 3)))
-    transcript = told({"kind": "asked", "text": "a"}, a, b, {"kind": "asked", "text": "b"}, said(turn("y", id="3")))
-    assert [entry.turn for entry in transcript.entries if isinstance(entry, Said)] == [1, 2, 1]
+    transcript = told(RequestEvent("a"), a, b, RequestEvent("b"), said(turn("y", id="3")))
+    assert [entry.turn for entry in transcript.entries if isinstance(entry, TurnEntry)] == [1, 2, 1]
     assert transcript.usage == usage(30, 5)
     assert told(said(turn("a", id="1"))).usage == {}
-    for event in ({}, {"kind": "other"}, *({"kind": kind, "id": "?"} for kind in ("started", "progress", "decided"))):
+    for event in ({}, {"kind": "other"}, StartEvent("?"), ProgressEvent("?", 1), DecisionEvent("?", approved=True)):
         assert told(event).entries == (), "foreign, or of an unknown call"
 
 
@@ -148,10 +158,10 @@ async def thread() -> list[BaseMessage]:
 async def test_a_thread_reads_like_the_run_that_made_it():
     messages: Any = [*await thread(), answer("2", await called("mixed")), answer("3", await called("pixel"))]
     live = told(
-        {"kind": "asked", "text": "Be brief.", "role": "system"},
-        {"kind": "asked", "text": "Add 3 and 4"},
+        RequestEvent("Be brief.", role="system"),
+        RequestEvent("Add 3 and 4"),
         said(messages[2]),
-        {"kind": "call", "id": "1", "server": "showcase", "tool": "add", "arguments": {"a": 3, "b": 4}, "turn": 1},
+        CallEvent(id="1", server="showcase", tool="add", arguments={"a": 3, "b": 4}, turn=1),
         decided("1", arguments={"a": 3, "b": 5}),
         STARTED,
         result("1", messages[3]),

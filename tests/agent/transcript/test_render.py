@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
+from mcp_magic.agent.events import NoteEvent, ProgressEvent, RequestEvent, StartEvent, TurnEvent
 from mcp_magic.agent.transcript.render import STYLE
 from mcp_magic.display.markdown import markdown
 from mcp_magic.flight.progress import Report
@@ -18,19 +19,19 @@ from tests.support.telling import call, called, decided, definition, html, resul
 if TYPE_CHECKING:
     from mcp_magic.agent.transcript import Transcript
 
-STARTED = {"kind": "started", "id": "1"}
+STARTED = StartEvent("1")
 
 
 async def whole_run(**options: Any) -> Transcript:
     tool = definition("add", read_only_hint=True, open_world_hint=False)
     return told(
-        {"kind": "asked", "text": "Add 3 and 4"},
-        {"kind": "said", "message": turn("I add **them**.", "1=add", id="a")},
+        RequestEvent("Add 3 and 4"),
+        TurnEvent(turn("I add **them**.", "1=add", id="a")),
         call("1", arguments={"a": 3, "b": 4}, definition=tool),
         decided("1"),
         STARTED,
         result("1", await called("add", a=3, b=4)),
-        {"kind": "said", "message": turn("The sum is **7**.", id="b", tokens=usage(1204, 56))},
+        TurnEvent(turn("The sum is **7**.", id="b", tokens=usage(1204, 56))),
         **options,
     )
 
@@ -51,7 +52,7 @@ async def test_a_run_reads_like_a_protocol():
     assert set(transcript._repr_mimebundle_()) == {"text/plain", "text/html"}, "and no Markdown"
     assert set(transcript._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
     assert "tokens" not in html(await whole_run(tokens=False))
-    said = [{"kind": "said", "message": turn(str(n), id=str(n), tokens=usage(1000, 10))} for n in range(3)]
+    said = [TurnEvent(turn(str(n), id=str(n), tokens=usage(1000, 10))) for n in range(3)]
     assert str(told(*said)).endswith("\n\n3,000 tokens in, 30 out")
 
 
@@ -101,7 +102,7 @@ def test_a_running_call_has_a_clock_that_stops_for_questions(monkeypatch):
     assert transcript.dirty == {0}
     assert "» running · 6 s" in html(transcript)
     clock = Report("", "", started=begin)
-    transcript = told(call("1"), {**STARTED, "clock": clock})
+    transcript = told(call("1"), StartEvent("1", clock))
     with clock.paused():
         now = 60.0
         assert transcript.dirty == {0}
@@ -146,10 +147,10 @@ def test_a_denied_card_is_not_red():
 
 def test_notes_are_marked_and_backticks_are_code():
     assert "allowed by rule <code>allow a:*</code>" in html(told(call("1"), decided("1", by=RULE)))
-    remark = told({"kind": "note", "text": "`%config A.b = 1` chooses <b>"})
+    remark = told(NoteEvent("`%config A.b = 1` chooses <b>"))
     assert "<code>%config A.b = 1</code> chooses &lt;b&gt;" in html(remark)
-    offline = {"kind": "note", "text": "the model is offline"}
-    transcript = told(offline, {"kind": "note", "text": "it broke", "level": "error"})
+    offline = NoteEvent("the model is offline")
+    transcript = told(offline, NoteEvent("it broke", level="error"))
     assert re.search('<p class="mcp-note"[^>]*>the model is offline</p>', html(transcript))
     assert re.search('<span class="mcp-error"[^>]*>error</span> it broke', html(transcript))
     assert str(transcript) == "(the model is offline)\n\n(error: it broke)"
@@ -179,7 +180,7 @@ def test_secrets_in_arguments_never_appear():
 def test_thoughts_are_folded_and_pictures_counted():
     picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
     blocks: Any = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I see"}, picture]
-    transcript = told({"kind": "said", "message": AIMessage(blocks, id="1")})
+    transcript = told(TurnEvent(AIMessage(blocks, id="1")))
     assert "<details><summary>thinking, 2 characters</summary><pre>hm</pre>" in html(transcript)
     assert "[1 image]" in html(transcript)
     assert "aGk=" not in html(transcript)
@@ -188,7 +189,7 @@ def test_thoughts_are_folded_and_pictures_counted():
 
 def test_text_wraps_and_long_results_are_cut():
     code = "```\n" + "x = " + "1 + " * 40 + "1\n```"
-    transcript = told({"kind": "said", "message": turn("word " * 60 + "\n\n" + code, id="1")})
+    transcript = told(TurnEvent(turn("word " * 60 + "\n\n" + code, id="1")))
     lines = str(transcript).split("\n")
     assert max(map(len, lines)) <= 100
     assert len([line for line in lines if line.startswith("word")]) == 3
@@ -209,13 +210,13 @@ def hostile() -> Transcript:
     evil = f"{EVIL} [a](javascript:alert(1)) ![b](http://x/{EVIL}) <img src=x onerror=alert(1)>"
     tool = definition(EVIL, title=EVIL, read_only_hint=True)
     return told(
-        {"kind": "asked", "text": evil},
-        {"kind": "asked", "text": evil, "role": "system"},
-        {"kind": "note", "text": evil, "level": EVIL},
-        {"kind": "said", "message": AIMessage([{"type": "thinking", "thinking": evil}, evil], id=EVIL)},
+        RequestEvent(evil),
+        RequestEvent(evil, role="system"),
+        NoteEvent(evil, level=EVIL),
+        TurnEvent(AIMessage([{"type": "thinking", "thinking": evil}, evil], id=EVIL)),
         call("1", EVIL, server=EVIL, arguments={EVIL: EVIL, "a": [EVIL] * 50}, definition=tool),
         decided("1", by=EVIL, reason=EVIL, arguments={EVIL: 1}),
-        {"kind": "progress", "id": "1", "progress": 1, "total": 2, "message": EVIL},
+        ProgressEvent(id="1", progress=1, total=2, message=EVIL),
         result("1", texts(evil, EVIL, server=EVIL, tool=EVIL, is_error=True)),
         call("2", EVIL, server=EVIL),
         decided("2", False, by=EVIL, reason=EVIL),

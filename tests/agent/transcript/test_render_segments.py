@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import ToolMessage
 
+from mcp_magic.agent.events import RequestEvent, StartEvent, TextEvent, TurnEvent
 from mcp_magic.agent.transcript import Transcript, render
 from mcp_magic.display.document import display
 from tests.support.clocks import assert_linear
@@ -25,10 +26,10 @@ def steps(count: int, text: str) -> list[dict[str, Any]]:
         id_ = f"c{number}"
         message = turn(f"Step {number}: the next page.", f"{id_}=page", id=f"m{number}")
         events += [
-            {"kind": "said", "message": message},
+            TurnEvent(message),
             call(id_, "page", arguments={"number": number}),
             decided(id_, by="approval = 'auto'"),
-            {"kind": "started", "id": id_},
+            StartEvent(id_),
             result(id_, texts(text, tool="page")),
         ]
     return events
@@ -90,11 +91,11 @@ def test_a_new_event_changes_the_last_segment_only():
     transcript = told(*steps(30, "short"))
     rendered(transcript)
     assert transcript.dirty == set()
-    transcript.on_event({"kind": "text", "id": "end", "text": "Do"})
+    transcript.on_event(TextEvent("end", "Do"))
     last = transcript.segment_count - 1
     assert last in transcript.dirty
     rendered(transcript)
-    transcript.on_event({"kind": "text", "id": "end", "text": "ne"})
+    transcript.on_event(TextEvent("end", "ne"))
     assert transcript.dirty == {last}
     assert "Done" in rendered(transcript)[last]
     transcript = told(*(call(str(n)) for n in range(30)))
@@ -134,8 +135,8 @@ def test_the_segments_together_are_what_the_whole_shows():
 
 
 def test_22_finished_calls_fold_above_the_answer():
-    events = [{"kind": "asked", "text": "go"}, *steps(22, ROWS)]
-    transcript = told(*events, {"kind": "said", "message": turn("Done.", id="z")})
+    events = [RequestEvent("go"), *steps(22, ROWS)]
+    transcript = told(*events, TurnEvent(turn("Done.", id="z")))
     shown = html(transcript)
     folds = re.findall(r'<div class="mcp-before"[^>]*><details><summary>([^<]*)</summary>', shown)
     assert folds == ["19 calls · show all"]
@@ -151,9 +152,9 @@ def test_22_finished_calls_fold_above_the_answer():
 
 
 def test_a_terminal_gets_an_entry_once_when_it_is_over():
-    transcript = told({"kind": "asked", "text": "add"}, {"kind": "text", "id": "m", "text": "I a"})
+    transcript = told(RequestEvent("add"), TextEvent("m", "I a"))
     assert transcript.complete_texts(0) == ["> add"]
-    said = {"kind": "said", "message": turn("I add.", "1=add", "2=add", id="m")}
+    said = TurnEvent(turn("I add.", "1=add", "2=add", id="m"))
     for event in (said, call("1"), call("2"), result("2", texts("8"))):
         transcript.on_event(event)
     assert transcript.complete_texts(1) == ["\nI add."]
