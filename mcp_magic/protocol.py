@@ -21,7 +21,7 @@ from mcp_magic.schema.validate import check_answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp import Client, ClientSession
+    from mcp import Client
     from mcp_types import CallToolResult, Tool
 
 
@@ -463,17 +463,6 @@ def chain_text(error: BaseException) -> str:
 
 
 # Checks structured answers against the output schema of their tool, instead of the SDK.
-#
-# The SDK matches the server's patterns with Python's `re`, where a pattern of fifty characters can take all memory.
-
-
-def leave_outputs_to_us(session: ClientSession) -> None:
-    """Turn off the SDK's check of structured answers; `check_output` replaces it."""
-    session.validate_tool_result = _checked_here  # type: ignore[method-assign]  # there is no option for it
-
-
-async def _checked_here(name: str, result: CallToolResult) -> None:
-    pass
 
 
 class OutputCheck(NamedTuple):

@@ -10,15 +10,15 @@ import sys
 import tempfile
 import threading
 from contextlib import asynccontextmanager, suppress
-from functools import wraps
 from time import time
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
 from mcp_magic._compat import IN_BROWSER
+from mcp_magic._sdk import pipe_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 
     from mcp_magic.config.specs import StdioSpec
 
@@ -289,23 +289,16 @@ def log_for(spec: StdioSpec) -> ErrorLog:
     return ErrorLog()
 
 
-def know_processes() -> None:
-    """Hook into the SDK's stdio client to learn which processes it starts; it has no public place for that."""
-    from mcp.client import stdio
+def note_starts(start: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Wrap the SDK's function that starts a process, to know the processes; one that runs already is taken over."""
 
-    module: Any = stdio
-    usual = getattr(module, "_create_platform_compatible_process", None)
-    if usual is None or hasattr(usual, "__wrapped__"):
-        return
-
-    @wraps(usual)
-    async def start(*args: Any, **options: Any) -> Any:
-        process = _early.pop(options.get("errlog"), None) or await usual(*args, **options)
+    async def start_or_take(*args: Any, **options: Any) -> Any:
+        process = _early.pop(options.get("errlog"), None) or await start(*args, **options)
         with suppress(TypeError):  # a stderr from other code, which may not be hashable
             _started[options.get("errlog")] = process
         return process
 
-    module._create_platform_compatible_process = start
+    return start_or_take
 
 
 def terminate(errlog: Any) -> None:
@@ -319,7 +312,7 @@ def terminate(errlog: Any) -> None:
 def has_read(errlog: Any) -> bool:
     """Whether the process with this stderr has read everything written to its standard input."""
     stdin = getattr(_started.get(errlog), "stdin", None)
-    return is_read(getattr(stdin, "_stream", None))
+    return is_read(pipe_of(stdin))
 
 
 def is_read(stream: Any) -> bool:

@@ -50,7 +50,6 @@ from mcp.client.auth.utils import (
     validate_authorization_response_iss,
     validate_metadata_issuer,
 )
-from mcp.shared._httpx_utils import next_request_within_origin
 from mcp.shared.auth import (
     JWT_BEARER_GRANT_TYPE,
     OAuthClientInformationFull,
@@ -63,6 +62,7 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from pydantic import AnyUrl, ValidationError
 
+from mcp_magic._sdk import redirect_within_origin
 from mcp_magic.auth.addresses import Reach, host_and_port, is_private
 from mcp_magic.auth.errors import Parties
 from mcp_magic.auth.login import CallbackServer, LogIn, LogIns
@@ -392,7 +392,7 @@ class Authority:
                 watching = self.reach.watching(request, partial(self._astray, url))
                 request.extensions |= {LOG_IN: True, "timeout": timeout, "trace": watching}
                 answer = await self._http.send(request, auth=None, follow_redirects=False)
-                following = next_request_within_origin(answer)
+                following = redirect_within_origin(answer)
                 if following is None:
                     break
                 request = following

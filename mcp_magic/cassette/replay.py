@@ -8,6 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._sdk import context_stream, memory_transport
 from mcp_magic._text import join_names
 from mcp_magic.cassette.cassette import SessionRecorder, http_error, masked, recorded_error
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
@@ -130,9 +131,7 @@ class ReplayTransport:
             self._does(step, None)
         if not self._posts:
             return read, _Write(self)
-        from mcp.shared._context_streams import ContextReceiveStream
-
-        return ContextReceiveStream(read), _Write(self)
+        return context_stream(read), _Write(self)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -584,6 +583,4 @@ def _real(spec: Spec, transport: Transport) -> Any:
     """Return the real server's transport, without what watches it."""
     if not isinstance(spec, InProcessSpec):
         return transport.make().transport
-    from mcp.client._memory import InMemoryTransport
-
-    return InMemoryTransport(spec.server)
+    return memory_transport(spec.server)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from mcp_magic._sdk import patch_send_request
 from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.flight.request import InFlightRequest, current_request
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 CALL = "tools/call"
 
 
-_REPORTING = frozenset((CALL, "resources/read", "prompts/get"))  # requests that ask for progress notifications
+_RICH = frozenset((CALL, "resources/read", "prompts/get"))
+"""Requests that ask for progress notifications, and whose results may have images."""
 
 
 PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
@@ -66,84 +68,91 @@ class ReadsResults(Protocol):
         """Return a result whose media are tidied."""
 
 
-def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel, reader: ReadsResults) -> None:
-    """Let each request of a client's session ask for logs, and each call for progress.
+class ExtendedRequests:
+    """Lets each request of a client's session ask for logs, and each call for progress.
 
     A result that the SDK's models refuse is read by `reader`. A request that a server refuses because pages must be
     visited first is sent again after the visit (specification 2025-11-25, "URL Elicitation Required Error").
     """
-    session: Any = client.session
-    usual = session.send_request
 
-    async def send_request(request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
+    def __init__(self, client: Client, calls: list[InFlightRequest], logs: HasLevel, reader: ReadsResults) -> None:
+        self._client = client
+        self._calls = calls
+        self._logs = logs
+        self._reader = reader
+        self._send = patch_send_request(client.session, self)
+
+    async def __call__(self, request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
+        """Send a request, as `ClientSession.send_request` does."""
         is_call = type(request) is ToolCall
         if not is_call and (first := _first_answer.get()) is not None:
-            return _answer_again(first, result_type, partial(reader.result, request))
+            return self._answer_again(first, request, result_type)
         call = current_request.get()
-        if call is not None and (call.ended or call not in calls):
+        if call is not None and (call.ended or call not in self._calls):
             call = None
-        if logs.level is not None and session.discover_result is not None:
-            _name_level(request, logs.level)
-        if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
+        if self._logs.level is not None and self._client.session.discover_result is not None:
+            _name_level(request, self._logs.level)
+        if call is not None and request.method in _RICH and options.get("progress_callback") is None:
             options["progress_callback"] = call.on_progress
-        send = usual if is_call else partial(_read, usual, reader)  # what a call gets is read below
+        send = partial(self._call if is_call else self._request, request, result_type, *arguments, **options)
         try:
-            answer = await send(request, result_type, *arguments, **options)
+            answer = await send()
         except Exception as error:
-            if is_call and (isinstance(error, ValueError) or getattr(error, "code", None) == HEADER_MISMATCH):
-                answer = _read_again(reader, request, error)
-            elif await _has_visited(call, error):
-                answer = await send(request, result_type, *arguments, **options)
-            else:
+            if not await _has_visited(call, error):
                 raise
-        if not is_call:
-            return answer
-        return await _go_on(client, request, answer) if isinstance(answer, dict | Exception) else reader.tidied(answer)
+            answer = await send()
+        if is_call and isinstance(answer, dict | Exception):
+            return await self._go_on(request, answer)
+        return answer
 
-    session.send_request = send_request
-
-
-_MEDIA = frozenset((CALL, "resources/read", "prompts/get"))  # requests whose results may have images
-
-
-async def _read(
-    usual: Callable[..., Awaitable[Any]],
-    reader: ReadsResults,
-    request: Any,
-    result_type: Any,
-    *arguments: Any,
-    **options: Any,
-) -> Any:
-    """Send a request by the SDK's session; let the reader read a result that the SDK's models refuse."""
-    attempt = current_attempt.get()
-    token = None
-    if attempt is None:
-        attempt = Attempt()
-        token = current_attempt.set(attempt)
-    try:
-        answer = await usual(request, result_type, *arguments, **options)
-    except ValueError as error:  # pydantic's
-        if not isinstance(attempt.result, dict):
+    async def _call(self, call: ToolCall, *arguments: Any, **options: Any) -> Any:
+        """Return the result of a call, or the answer with which the SDK's client goes on."""
+        try:
+            answer = await self._send(call, *arguments, **options)
+        except ValueError as error:  # pydantic's
+            return self._read(call, error)
+        except Exception as error:
+            if getattr(error, "code", None) == HEADER_MISMATCH:
+                return error
             raise
-        if result_type is AnyResult:
-            return attempt.result
-        return reader.result(request, attempt.result, error, attempt.unusable)
-    finally:
-        if token is not None:
+        return answer if isinstance(answer, dict) else self._reader.tidied(answer)
+
+    async def _request(self, request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
+        token = current_attempt.set(current_attempt.get() or Attempt())
+        try:
+            answer = await self._send(request, result_type, *arguments, **options)
+        except ValueError as error:
+            return self._read(request, error, as_it_came=result_type is AnyResult)
+        finally:
             current_attempt.reset(token)
-    if request.method in _MEDIA and not isinstance(answer, dict):
-        return reader.tidied(answer)
-    return answer
+        if request.method in _RICH and not isinstance(answer, dict):
+            return self._reader.tidied(answer)
+        return answer
 
+    def _read(self, request: Any, error: Exception, *, as_it_came: bool = False) -> Any:
+        """Read a result that the SDK's models refuse."""
+        attempt = current_attempt.get()
+        if attempt is None or not isinstance(attempt.result, dict):
+            raise error
+        return attempt.result if as_it_came else self._reader.result(request, attempt.result, error, attempt.unusable)
 
-def _read_again(reader: ReadsResults, request: Any, error: Exception) -> Any:
-    """Read the result of a call that the SDK's models refuse, or raise their error; return another error."""
-    if not isinstance(error, ValueError):
-        return error
-    attempt = current_attempt.get()
-    if attempt is None or not isinstance(attempt.result, dict):
-        raise error
-    return reader.result(request, attempt.result, error, attempt.unusable)
+    async def _go_on(self, call: ToolCall, first: dict[str, Any] | Exception) -> CallToolResult:
+        """Let the SDK's client go on after the first answer to a call: it asks the user, or lists the tools again."""
+        token = _first_answer.set(first)
+        try:
+            return await self._client.call_tool(call.name, {**call.arguments})
+        finally:
+            _first_answer.reset(token)
+
+    def _answer_again(self, first: dict[str, Any] | Exception, request: Any, result_type: Any) -> Any:
+        """Answer the call that the SDK's client makes to go on."""
+        _first_answer.set(None)
+        if isinstance(first, Exception):
+            raise first
+        try:
+            return result_type.validate_python(first, by_name=False)
+        except ValueError as problem:
+            return self._reader.result(request, first, problem, [])
 
 
 async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
@@ -151,25 +160,6 @@ async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
     if call is None or call.answerers.visit is None or getattr(error, "code", None) != PAGES_FIRST:
         return False
     return await call.answerers.visit(getattr(error, "data", None))
-
-
-def _answer_again(first: dict[str, Any] | Exception, result_type: Any, read: Callable[..., Any]) -> Any:
-    _first_answer.set(None)
-    if isinstance(first, Exception):
-        raise first
-    try:
-        return result_type.validate_python(first, by_name=False)
-    except ValueError as problem:
-        return read(first, problem, [])
-
-
-async def _go_on(client: Client, call: ToolCall, first: dict[str, Any] | Exception) -> CallToolResult:
-    """Let the SDK's client go on after the first answer to a call: it asks the user, or lists the tools again."""
-    token = _first_answer.set(first)
-    try:
-        return await client.call_tool(call.name, {**call.arguments})
-    finally:
-        _first_answer.reset(token)
 
 
 def _name_level(request: Any, level: str) -> None:

@@ -310,18 +310,11 @@ def failed_event(event: bytes, number: Any) -> bytes:
 # What the SDK's client parses.
 
 
-def read_http_tolerantly() -> None:
-    """Let the SDK's streamable-HTTP client read what is almost a message; its other clients pass the error on."""
-    from mcp.client import streamable_http
+class TolerantAdapter:
+    """Takes the place of the SDK's adapter for JSON-RPC messages.
 
-    module: Any = streamable_http
-    usual = module.jsonrpc_message_adapter
-    if not isinstance(usual, _Adapter):
-        module.jsonrpc_message_adapter = _Adapter(usual)
-
-
-class _Adapter:
-    """Takes the place of the SDK's adapter for JSON-RPC messages, and marks the errors that the server sent."""
+    It also reads what is almost a message, and marks the errors that the server sent.
+    """
 
     def __init__(self, usual: Any) -> None:
         self._usual = usual
@@ -330,6 +323,7 @@ class _Adapter:
         return getattr(self._usual, name)
 
     def validate_json(self, data: str | bytes, **options: Any) -> Any:
+        """Return the message in a text. Raises ValidationError if it has none."""
         try:
             message = self._usual.validate_json(data, **options)
         except ValidationError as error:

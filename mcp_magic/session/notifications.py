@@ -8,12 +8,13 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._sdk import skip_output_check
 from mcp_magic.calls.task import tasks_extension
 from mcp_magic.config.masking import Cut
-from mcp_magic.flight.client import attend
+from mcp_magic.flight.client import ExtendedRequests
 from mcp_magic.flight.request import InFlightRequest, Limits, caused_by
 from mcp_magic.flight.retry import Backoff
-from mcp_magic.protocol import VIEW_TYPE, VIEWS, LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
+from mcp_magic.protocol import VIEW_TYPE, VIEWS, LogMessage, checked, has_ended, is_transport_error
 from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
@@ -144,7 +145,7 @@ class Logs:
 
     async def begin(self, client: Client, reader: Reader) -> None:
         """Let each request of a new session ask for logs, and each call for progress; log a level that is refused."""
-        attend(client, self._calls, self, reader)
+        ExtendedRequests(client, self._calls, self, reader)
         if self.level is None:
             return
         try:
@@ -223,7 +224,7 @@ class Notices:
         async def enter() -> None:
             async with AsyncExitStack() as opening:
                 await opening.enter_async_context(client)
-                leave_outputs_to_us(client.session)
+                skip_output_check(client.session)
                 if protocol not in ("auto", "handshake"):
                     await discover_only(client)
                 await self.logs.begin(client, self.reader)

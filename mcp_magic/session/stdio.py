@@ -3,7 +3,7 @@
 The SDK's reader joins all parts of a line again with every 64 kB. A line of 100 MB, which a result with an image or a
 table may have, would take it minutes, during which the kernel does nothing else.
 
-The SDK's stdio client has no hook for a reader, so `read_whole_lines` replaces a name in its module.
+`_sdk.patch_line_reader` lets the SDK's stdio client use it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import re
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.session.brackets import OpenBrackets
@@ -56,22 +55,15 @@ def identify(beginning: str, end: str) -> dict[str, Any] | None:
     return {**found, **kinds} if kinds else None
 
 
-def read_whole_lines() -> None:
-    """Let the SDK's stdio client read with this module's reader instead of anyio's `TextReceiveStream`."""
-    from mcp.client import stdio
+def read_whole_lines(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reader of whole lines in place of anyio's `TextReceiveStream`."""
 
-    module: Any = stdio
-    usual = module.TextReceiveStream
-    if hasattr(usual, "__wrapped__"):
-        return
-
-    @wraps(usual, updated=())
     def read(stream: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
         if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
             return usual(stream, encoding=encoding, errors=errors)
         return _WholeLines(stream, errors)
 
-    module.TextReceiveStream = read
+    return read
 
 
 # Messages that are spread over several lines: pretty-printed JSON.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import ValidationError
 
+from mcp_magic._sdk import patch_connect
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.attempt import PendingReply, current_attempt
 from mcp_magic.protocol import assume_complete, note_said
@@ -98,12 +99,14 @@ def trace_in_process(client: Any, recorder: Recorder, remark: Callable[[str], No
     There the SDK calls the server's functions without streams. They are recorded as the messages that a wire would
     carry, with ids counted here.
     """
-    connect = client._connect  # private to the SDK: it has no public place for a dispatcher
 
-    async def traced(*arguments: Any) -> Any:
-        return _TracedCalls(await connect(*arguments), recorder, remark)
+    def trace(connect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def traced(*arguments: Any) -> Any:
+            return _TracedCalls(await connect(*arguments), recorder, remark)
 
-    client._connect = traced
+        return traced
+
+    patch_connect(client, trace)
 
 
 class _TracedCalls:

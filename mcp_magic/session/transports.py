@@ -24,6 +24,7 @@ from urllib.request import getproxies
 from pydantic_core import PydanticSerializationError, ValidationError
 
 from mcp_magic._compat import IN_BROWSER, call_without_threads
+from mcp_magic._sdk import patch_line_reader, patch_message_adapter, patch_process_start
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec, tls_context
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
@@ -34,7 +35,7 @@ from mcp_magic.results.results import CRASHES, META
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import LOG_IN, Wire
-from mcp_magic.stderr import know_processes, log_for, started_early
+from mcp_magic.stderr import log_for, note_starts, started_early
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -365,9 +366,9 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
     stack.callback(wire.recorder.follow, None)
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    read_whole_lines()
+    patch_line_reader(read_whole_lines)
     remark_spread.set(wire.remark)  # for the tasks that the transport starts
-    know_processes()
+    patch_process_start(note_starts)
     parameters = StdioServerParameters(
         command=spec.command,
         args=list(spec.args),
@@ -382,10 +383,10 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
 async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     from mcp.client.streamable_http import streamable_http_client
 
-    from mcp_magic.session.bodies import read_http_tolerantly
+    from mcp_magic.session.bodies import TolerantAdapter
     from mcp_magic.session.http import ResilientClient
 
-    read_http_tolerantly()
+    patch_message_adapter(TolerantAdapter)
     client: Any = ResilientClient(await stack.enter_async_context(_http_client(spec, wire)), wire)
     options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
     return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire, makes_up=True))

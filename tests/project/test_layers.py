@@ -18,6 +18,7 @@ PACKAGE = Path(mcp_magic.__file__).parent
 LAYERS = (
     "_text",
     "_compat",
+    "_sdk",
     "_startup",
     "activity",
     "errors",

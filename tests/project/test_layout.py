@@ -28,6 +28,7 @@ DOORS = {
 
 TESTED_ELSEWHERE = {
     "_compat": "tests/pyodide/test_pyodide.py",
+    "_sdk": "tests/project/test_sdk.py",
     "activity": "tests/ui/test_explorer.py",
     "agent/events": "tests/agent/transcript/test_entries.py",
     "agent/failures": "tests/agent/test_models.py",
