@@ -131,7 +131,7 @@ async def offered(connections: Iterable[Connection], kind: str, name: str) -> di
     listings = await asyncio.gather(*(one.listing(kind) for one in asked), return_exceptions=True)
     found = {one: items for one, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
     if not any(item.name == name for items in found.values() for item in items):
-        await together(one.look_again(kind) for one in found)
+        await together(one.listings.search(kind) for one in found)
         found = {one: one.catalog.cached(kind) for one in found}
     return {one.name: items for one, items in found.items()}
 
@@ -147,7 +147,7 @@ def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
             why = problem.removeprefix(f"{one.name}: {kind}: ")
             silent += f"\n  {one.name} may have it, but its {kind} could not be listed: {why}"
         elif name in one.catalog.unusable.get(kind, {}):
-            silent += f"\n  {one.why_unknown(kind, name)}"
+            silent += f"\n  {one.listings.why_unknown(kind, name)}"
     return lost + silent
 
 
@@ -540,7 +540,7 @@ class Host:
 
     def _look_at_tools(self, name: str) -> None:
         connection = self._connections.get(name)
-        if connection is not None and connection.catalog.known("tools"):
+        if connection is not None and connection.catalog.has("tools"):
             self.consent.definitions.look(name, connection.catalog.cached("tools"))
 
     def note_failed(self, name: str, stderr: str) -> None:
@@ -612,7 +612,7 @@ class Host:
 
     def keep_until_closed(self, connection: Connection) -> None:
         """Remember a connection's owner task, so that `close` waits for servers that are still ending."""
-        owner = connection.owner
+        owner = connection.supervisor.owner
         if owner is not None and not owner.done():
             self.keep_until_done(owner)
             owner.add_done_callback(lambda _: self._watchers.tell(connection.name))
@@ -651,7 +651,7 @@ class Host:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
         asked = {connection.name: connection for connection in self.find()}
         for connection in asked.values():
-            connection.check_process()
+            connection.supervisor.check_process()
         offers = await offered(asked.values(), kind, name)
         others = elsewhere(name, kind, self._connections.values())
         found = pick(name, kind, offers, self._connections, others)
@@ -810,6 +810,6 @@ async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
 
 async def leave_replayed(host: Host) -> list[str]:
     """Disconnect the replayed sessions, which have no server, and return their names."""
-    names = [connection.name for connection in host.connections.values() if connection.replayed]
+    names = [connection.name for connection in host.connections.values() if connection.place.replayed]
     await host.disconnect(*names)
     return names

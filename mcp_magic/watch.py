@@ -287,7 +287,7 @@ class LogFollower:
             self._connection = connection
             if connection is not None:
                 connection.notices.logs.watchers.append(self._logged)
-        errlog = connection.errlog if connection is not None else None
+        errlog = connection.place.errlog if connection is not None else None
         if errlog is not self._errlog:
             self._errlog = errlog
             self._lines = Lines(errlog) if errlog is not None else None

@@ -77,7 +77,7 @@ async def test_stderr_of_an_idle_server_is_cut(host, tmp_path, monkeypatch):
     monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     (tmp_path / "chatty.py").write_text(CHATTY)
     connection = await host.connect([sys.executable, str(tmp_path / "chatty.py")], name="chatty")
-    log = connection.errlog
+    log = connection.place.errlog
     assert log is not None
     await until(lambda: connection.stderr().endswith("x\nall is said\n"))
     await until(lambda: on_disk(log) <= stderr.MAX_BYTES)

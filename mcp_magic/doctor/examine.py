@@ -255,7 +255,7 @@ class _Examination:
                 self._host.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
                 step.ok("server/discover: not supported: an older server, which begins with initialize")
-            step.ok(f"a session opens in {duration(connection.connect_seconds)}")
+            step.ok(f"a session opens in {duration(connection.supervisor.connect_seconds)}")
 
     async def _close(self) -> None:
         assert self._connection is not None
@@ -291,7 +291,7 @@ class _Examination:
                     await look_at_tls(spec, step)
         self._skip("HTTP", why="the session is open" if isinstance(spec, UrlSpec) else "no network between")
         with self.step("handshake") as step:
-            step.ok(f"done when it was opened, in {duration(connection.connect_seconds)}")
+            step.ok(f"done when it was opened, in {duration(connection.supervisor.connect_seconds)}")
         await self._look(spec)
         self._skip("close", why="the session is left open")
 

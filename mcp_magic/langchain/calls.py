@@ -195,9 +195,9 @@ _breakers: WeakKeyDictionary[Connection, tuple[int, Breaker]] = WeakKeyDictionar
 def breaker_of(connection: Connection) -> Breaker:
     """Return the breaker of a connection; a connection that the user reopened gets a new, closed one."""
     opened, breaker = _breakers.get(connection, (None, None))
-    if breaker is None or opened != connection.opened_by_hand:
+    if breaker is None or opened != connection.supervisor.opened_by_hand:
         breaker = Breaker(connection.name)
-        _breakers[connection] = (connection.opened_by_hand, breaker)
+        _breakers[connection] = (connection.supervisor.opened_by_hand, breaker)
     return breaker
 
 

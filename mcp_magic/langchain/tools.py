@@ -212,7 +212,7 @@ class _Held:
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
         connection = current(self._connection)
-        connection.check_process()
+        connection.supervisor.check_process()
         return connection.loop
 
 
@@ -363,7 +363,7 @@ class _Source:
         connection = self._open()
         if connection is None:
             return None
-        connection.check_process()
+        connection.supervisor.check_process()
         return connection.loop
 
     def _open(self) -> Connection | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import to_json
@@ -40,7 +39,7 @@ MAX_REASON = 400  # characters of the reason why a page failed
 MAX_ROUNDS = 5
 """Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
 
-TOLD_SECONDS = 1.0  # the pause from which on a remark says that a server announces changes all the time
+REMARK_SECONDS = 1.0  # the pause from which on a remark says that a server announces changes all the time
 
 SETTLE_SECONDS = 2.0  # seconds that a caller waits for a listing that is known to have changed
 
@@ -73,8 +72,8 @@ KINDS = {
 }
 
 
-class Listed(NamedTuple):
-    """A fetched listing, until when it may be kept (None: until a notice says that it has changed), and what is no use.
+class Listing(NamedTuple):
+    """A fetched listing; it may be kept until `until` (None: until a notice says that it has changed).
 
     `unusable` are the definitions that cannot be used.
     """
@@ -143,162 +142,192 @@ def _name(item: Any) -> str:
     return str(next((value for key in keys if (value := getattr(item, key, None)) is not None), item))
 
 
-class Catalog:
-    """The cached listings of one session, and why the last fetch of a kind failed.
+class _Cache:
+    """One kind of listing: what was fetched, and the fetch under way.
 
-    `fetch` lists one kind; its second argument says whether the user asked for it. `loaded` is called after each fetch.
-    `clock` returns seconds. `current_tools` is empty while the listing is known to have changed; it holds until
-    `tools_until`. `unusable` are the definitions of each kind that cannot be used, by name, each with the reason.
+    `items` is None before the first fetch. `problem` says why the last fetch failed. `waiting` callers wait for `task`,
+    and `timer` starts a later fetch.
+    """
+
+    def __init__(self) -> None:
+        self.items: tuple[Any, ...] | None = None
+        self.until: float | None = None
+        self.unusable: dict[str, str] = {}
+        self.problem = ""
+        self.is_stale = True
+        self.task: asyncio.Task[tuple[Any, ...]] | None = None
+        self.waiting = 0
+        self.timer: asyncio.TimerHandle | None = None
+        self.pacing = Pacing()
+
+    def needs_fetch(self, now: float) -> bool:
+        """Whether the listing is stale or being fetched, or its time is over."""
+        return self.is_stale or self.task is not None or (self.until is not None and self.until <= now)
+
+
+class Catalog:
+    """The cached listings of one session.
+
+    `fetch` lists one kind; its second argument is whether the fetch counts as a request of the user. `on_load` is
+    called after each fetch. `clock` returns seconds.
+
+    Attributes:
+        loop: The event loop of the session.
+        tools: The tools by name, as they were listed last.
     """
 
     def __init__(
         self,
-        fetch: Callable[[str, bool], Awaitable[Listed]],
-        loaded: Callable[[str], None] = lambda kind: None,
+        fetch: Callable[[str, bool], Awaitable[Listing]],
+        on_load: Callable[[str], None] = lambda kind: None,
         clock: Callable[[], float] = time.time,
         remark: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.loop: asyncio.AbstractEventLoop | None = None  # of the session
-        self._fetch = fetch
-        self._loaded = loaded
-        self.clock = clock
-        self._remark = remark
-        self._pacing = {kind: Pacing() for kind in KINDS}
-        self._later: dict[str, asyncio.TimerHandle] = {}
-        self._items: dict[str, tuple[Any, ...]] = {}
-        self._until: dict[str, float] = {}
-        self._stale: set[str] = set(KINDS)
-        self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
-        self._waiting: Counter[str] = Counter()
-        self.problems: dict[str, str] = {}
-        self.unusable: dict[str, dict[str, str]] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.tools: dict[str, Tool] = {}
-        self.current_tools: dict[str, Tool] = {}
-        self.tools_until = math.inf
+        self._fetch = fetch
+        self._on_load = on_load
+        self._clock = clock
+        self._remark = remark
+        self._caches = {kind: _Cache() for kind in KINDS}
+        self._current_tools: dict[str, Tool] = {}  # empty while the listing is known to have changed
+        self._tools_until = math.inf
 
     def tool(self, name: str) -> Tool | None:
         """Return a tool of the listing; None while the listing may have changed."""
-        return self.current_tools.get(name) if self.clock() < self.tools_until else None
+        return self._current_tools.get(name) if self._clock() < self._tools_until else None
 
     def cached(self, kind: str) -> tuple[Any, ...]:
         """Return the cached listing; empty before the first fetch."""
-        return self._items.get(kind, ())
+        cache = self._caches.get(kind)
+        return () if cache is None else cache.items or ()
 
-    def known(self, kind: str) -> bool:
+    def has(self, kind: str) -> bool:
         """Whether a listing has been fetched at all."""
-        return kind in self._items
+        return kind in self._caches and self._caches[kind].items is not None
 
-    def kept(self) -> dict[str, float]:
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why the last fetch of a kind failed, by kind."""
+        return {kind: cache.problem for kind, cache in self._caches.items() if cache.problem}
+
+    @property
+    def unusable(self) -> dict[str, dict[str, str]]:
+        """The definitions that cannot be used: kind -> name -> the reason."""
+        return {kind: cache.unusable for kind, cache in self._caches.items() if cache.items is not None}
+
+    def seconds_left(self) -> dict[str, float]:
         """Return the seconds for which the server lets each listing still be kept, by kind; it need not say so."""
-        now = self.clock()
-        return {kind: until - now for kind, until in self._until.items() if until > now and kind not in self._stale}
+        now = self._clock()
+        untils = {kind: cache.until for kind, cache in self._caches.items() if not cache.is_stale}
+        return {kind: until - now for kind, until in untils.items() if until is not None and until > now}
 
     def outdate(self) -> None:
         """Fetch the listings that are kept for a time anew when they are next used."""
-        self._until = dict.fromkeys(self._until, 0.0)
+        for cache in self._caches.values():
+            cache.until = None if cache.until is None else 0.0
         self._note_tools()
 
     @on_own_loop
     async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
         """Return one listing, from the cache unless it may have changed."""
+        cache = self._caches[kind]
         if refresh:
-            self._stale.add(kind)
+            cache.is_stale = True
             self._note_tools()
-        if self._changed(kind):
+        if cache.needs_fetch(self._clock()):
             await self._join(kind)
-        return self._items[kind]
+        assert cache.items is not None
+        return cache.items
 
     @on_own_loop
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Wait up to `seconds` for a listing that is known to have changed. If the fetch fails, the old one stays."""
-        if kind in self._items and self._changed(kind):
-            task = self._running.get(kind) or self._start(kind)
-            task.add_done_callback(_retrieve)
-            await asyncio.wait({task}, timeout=seconds)
+        cache = self._caches[kind]
+        if cache.items is not None and cache.needs_fetch(self._clock()):
+            await self._wait([cache.task or self._start(kind)], seconds)
 
     @on_own_loop
     async def look_again(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Fetch a listing again although no change was announced; wait up to `seconds`. If it fails, the old stays."""
-        task = self._running.get(kind) or self._start(kind, unasked=True)
-        task.add_done_callback(_retrieve)
-        await asyncio.wait({task}, timeout=seconds)
+        await self._wait([self._caches[kind].task or self._start(kind, is_search=True)], seconds)
 
     @on_own_loop
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait up to `seconds`. A failed one raises at the next `get`."""
-        fetches = [self._running.get(kind) or self._start(kind, counted=False) for kind in KINDS if self._changed(kind)]
-        for fetch in fetches:
-            fetch.add_done_callback(_retrieve)
-        if not fetches:
-            return
+        now = self._clock()
+        changed = [(kind, cache) for kind, cache in self._caches.items() if cache.needs_fetch(now)]
         try:
-            await asyncio.wait(fetches, timeout=seconds)
+            await self._wait([cache.task or self._start(kind, is_counted=False) for kind, cache in changed], seconds)
         except asyncio.CancelledError:
             self._stop_unwanted()
             raise
 
-    def changed(self, kind: str) -> None:
+    async def _wait(self, fetches: list[asyncio.Task[tuple[Any, ...]]], seconds: float) -> None:
+        for fetch in fetches:
+            fetch.add_done_callback(_retrieve)
+        if fetches:
+            await asyncio.wait(fetches, timeout=seconds)
+
+    def mark_changed(self, kind: str) -> None:
         """Fetch a listing again in the background: the server announced a change.
 
         A server may announce one after each fetch, so the pauses grow; who uses the listing does not wait for them.
         """
-        self._stale.add(kind)
+        cache = self._caches[kind]
+        cache.is_stale = True
         self._note_tools()
-        if kind in self._running or kind in self._later or kind not in self._items:
+        if cache.task is not None or cache.timer is not None or cache.items is None:
             return
-        pause = self._pacing[kind].pause()
-        if pause >= TOLD_SECONDS:
+        pause = cache.pacing.pause()
+        if pause >= REMARK_SECONDS:
             self._remark(f"it announces changes of its {kind} all the time; they are listed again with growing pauses")
         if pause:
-            self._later[kind] = asyncio.get_running_loop().call_later(pause, self._fetch_again, kind)
+            cache.timer = asyncio.get_running_loop().call_later(pause, self._fetch_again, kind)
         else:
             self._fetch_again(kind)
 
     def _fetch_again(self, kind: str) -> None:
-        self._later.pop(kind, None)
-        if kind in self._stale and kind not in self._running:
-            self._start(kind, counted=False, rounds=1).add_done_callback(_retrieve)
+        cache = self._caches[kind]
+        cache.timer = None
+        if cache.is_stale and cache.task is None:
+            self._start(kind, is_counted=False, rounds=1).add_done_callback(_retrieve)
 
     async def close(self) -> None:
         """Cancel all fetches, those that are to come too."""
-        for timer in self._later.values():
-            timer.cancel()
-        self._later.clear()
-        tasks = list(self._running.values())
+        for cache in self._caches.values():
+            if cache.timer is not None:
+                cache.timer.cancel()
+                cache.timer = None
+        tasks = [cache.task for cache in self._caches.values() if cache.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def abandon(self) -> None:
-        """Forget all fetches, and what was fetched: their loop was closed."""
-        self._later.clear()
-        self._running.clear()
-        self._waiting.clear()
-        self._stale.update(KINDS)
+        """Forget all fetches, and that the listings are current: their loop was closed."""
+        for cache in self._caches.values():
+            cache.timer = cache.task = None
+            cache.waiting, cache.is_stale = 0, True
         self._note_tools()
 
-    def _changed(self, kind: str) -> bool:
-        """Whether the cached listing is stale or being fetched, or its time is over."""
-        if kind in self._stale or kind in self._running:
-            return True
-        until = self._until.get(kind)
-        return until is not None and until <= self.clock()
-
     def _note_tools(self) -> None:
-        self.current_tools = {} if "tools" in self._stale or "tools" in self._running else self.tools
-        self.tools_until = self._until.get("tools", math.inf)
+        cache = self._caches["tools"]
+        self._current_tools = {} if cache.is_stale or cache.task is not None else self.tools
+        self._tools_until = math.inf if cache.until is None else cache.until
 
     def _start(
-        self, kind: str, *, unasked: bool = False, counted: bool = True, rounds: int = MAX_ROUNDS
+        self, kind: str, *, is_search: bool = False, is_counted: bool = True, rounds: int = MAX_ROUNDS
     ) -> asyncio.Task[tuple[Any, ...]]:
-        task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted, rounds=rounds))
-        self._running[kind] = task
+        task = asyncio.ensure_future(self._load(kind, is_search=is_search, is_counted=is_counted, rounds=rounds))
+        self._caches[kind].task = task
         self._note_tools()
         return task
 
     async def _join(self, kind: str) -> None:
-        task = self._running.get(kind) or self._start(kind)
-        self._waiting[kind] += 1
+        cache = self._caches[kind]
+        task = cache.task or self._start(kind)
+        cache.waiting += 1
         interrupted = False
         try:
             await asyncio.shield(task)
@@ -309,50 +338,48 @@ class Catalog:
             if interrupted:
                 raise
         finally:
-            self._waiting[kind] -= 1
+            cache.waiting -= 1
             if interrupted:
                 self._stop_unwanted()
         await self._join(kind)  # the session has ended meanwhile: another fetch says why
 
     def _stop_unwanted(self) -> None:
         """Cancel fetches without a waiting caller: they may be waiting for the user to log in."""
-        for kind, task in list(self._running.items()):
-            if not self._waiting[kind]:
-                del self._running[kind]  # the next caller starts a new fetch
+        for cache in self._caches.values():
+            if cache.task is not None and not cache.waiting:
+                task, cache.task = cache.task, None  # the next caller starts a new fetch
                 task.cancel()
         self._note_tools()
 
-    async def _load(self, kind: str, *, unasked: bool, counted: bool, rounds: int) -> tuple[Any, ...]:
+    async def _load(self, kind: str, *, is_search: bool, is_counted: bool, rounds: int) -> tuple[Any, ...]:
         """Fetch a listing, and again while the server announces changes meanwhile."""
-        good = unasked and kind in self._items and kind not in self._stale
+        cache = self._caches[kind]
+        stays_good = is_search and cache.items is not None and not cache.is_stale
         try:
             for _ in range(rounds):
-                self._stale.discard(kind)  # a change announced from here on marks it again
-                found, until, unusable = await self._fetch(kind, counted)
-                self.unusable[kind] = dict(unusable)
-                items = self._items[kind] = tuple(found)
-                if until is None:
-                    self._until.pop(kind, None)
-                else:
-                    self._until[kind] = until
+                cache.is_stale = False  # a change announced from here on marks it again
+                listing = await self._fetch(kind, is_counted)
+                cache.unusable = dict(listing.unusable)
+                items = cache.items = tuple(listing.items)
+                cache.until = listing.until
                 if kind == "tools":
                     self.tools = {tool.name: tool for tool in items}
-                self.problems.pop(kind, None)
-                self._loaded(kind)
-                if kind not in self._stale:
+                cache.problem = ""
+                self._on_load(kind)
+                if not cache.is_stale:
                     break
         except BaseException as error:
-            if not good:
-                self._stale.add(kind)
+            if not stays_good:
+                cache.is_stale = True
                 if isinstance(error, Exception):
-                    self.problems[kind] = str(error).partition("\n")[0]
+                    cache.problem = str(error).partition("\n")[0]
             raise
         finally:
-            if self._running.get(kind) is asyncio.current_task():
-                del self._running[kind]
+            if cache.task is asyncio.current_task():
+                cache.task = None
             self._note_tools()
-        if rounds == 1 and kind in self._stale:  # a change was announced meanwhile
-            self.changed(kind)
+        if rounds == 1 and cache.is_stale:  # a change was announced meanwhile
+            self.mark_changed(kind)
         return items
 
 

@@ -9,30 +9,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import clean, did_you_mean, join_names, plural
-from mcp_magic.calls.call import Call, CallObserver, Progress, progress_of
+from mcp_magic._text import clean, join_names, plural
+from mcp_magic.calls.call import Call, CallObserver, Progress
 from mcp_magic.calls.task import EXTENSION
 from mcp_magic.consent.consent import PERSON
-from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     ArgumentsError,
-    RequestTimeoutError,
-    UnknownPromptError,
     UnknownToolError,
     on_one_line,
 )
-from mcp_magic.flight.client import CALL, AnyResult, call_tool
-from mcp_magic.flight.deadline import check_seconds
+from mcp_magic.flight.client import CALL, AnyResult
 from mcp_magic.flight.questions import QuestionQueue
 from mcp_magic.flight.request import InFlightRequest, Limits
-from mcp_magic.flight.retry import METHOD_NOT_FOUND, is_repeatable
 from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed
-from mcp_magic.protocol import OutputCheck, check_output, checked, until_answered, without_context
+from mcp_magic.protocol import checked, until_answered
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
-from mcp_magic.session.cache import fresh_until
-from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
-from mcp_magic.session.failures import clue, request_error
+from mcp_magic.session.calls import CallSender
+from mcp_magic.session.catalog import KINDS, Catalog
+from mcp_magic.session.listings import Listings
 from mcp_magic.session.notifications import Logs, Notices, request_level
 from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.requests import RequestSender, Sending
@@ -46,20 +41,17 @@ from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import CallToolResult, Implementation, Prompt, ServerCapabilities, Tool
+    from mcp_types import Implementation, Prompt, ServerCapabilities, Tool
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.consent.definitions import Change
-    from mcp_magic.flight.attempt import Attempt
     from mcp_magic.lint import Findings
     from mcp_magic.session.events import EventStream
-    from mcp_magic.session.reader import Unusable
-    from mcp_magic.stderr import ErrorLog
 
 
 # Tools as awaitable Python functions, with the signature that their schema describes.
@@ -111,7 +103,7 @@ class ToolNamespace:
     def __getitem__(self, name: str) -> ToolFunction:
         definitions, made = self._known()
         if name not in definitions:
-            raise UnknownToolError(self._connection.why_unknown("tools", name))
+            raise UnknownToolError(self._connection.listings.why_unknown("tools", name))
         if name not in made:
             made[name] = ToolFunction(self._connection, definitions[name])
         return made[name]
@@ -169,13 +161,6 @@ def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 # The connection to one server.
 
-AGAIN_SECONDS = 2.0
-"""Minimum seconds between two fetches of a listing for an unknown name, so that a loop with a typo fetches once."""
-
-LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
-
-MAX_REMARKED_TOOLS = 500  # tools of a listing whose schemas are read for remarks; to read all of 10,000 takes 0.2 s
-
 _OPTIONS = ("timeout", "max_total_timeout", "on_progress")  # options of `call_tool` that `call` might be given
 
 
@@ -204,25 +189,30 @@ class Connection:
         self._services = services = services or Services()
         self.caller = services.caller
         self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
-        self._watching: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
         self._published = State.CLOSED
-        self.catalog = Catalog(self._list, self._listed, services.clock, lambda text: self.notices.remarks.add(text))
+        self.catalog = Catalog(
+            lambda kind, is_counted: self.listings.fetch(kind, is_counted),
+            self._on_listing,
+            services.clock,
+            lambda text: self.notices.remarks.add(text),
+        )
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
         questions = QuestionQueue(calls, services.max_questions, lambda longest: Pacing(longest=longest).pause)
         self.notices = Notices(
-            self.catalog.changed,
+            self.catalog.mark_changed,
             self.roots,
             logs,
             services.questions(self.place, questions, logs.log, self.trace.conceal),
-            lambda why: self._supervisor.stream_cut(why),
+            lambda why: self.supervisor.stream_cut(why),
             services.clock,
-            self._updated,
+            lambda uri, missed: self.publish("resource", uri, "may have changed" if missed else "changed"),
         )
         if spec.unused_note:
             self.notices.remarks.add(spec.unused_note)
-        self._supervisor = Supervisor(
+        self.supervisor = Supervisor(
             self.place,
             services,
             self.trace,
@@ -232,15 +222,15 @@ class Connection:
             lambda: self.is_held,
             self._tell,
         )
-        self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
-        self._tasks = Tasks(self.place, self._supervisor, self._sender, services.reports, calls)
+        self._sender = RequestSender(self.place, self.supervisor, self.notices, questions, services.reports)
+        self.listings = Listings(
+            name, self.supervisor, self._sender, self.catalog, self.notices, services.clock, lambda: self.outdated
+        )
+        tasks = Tasks(self.place, self.supervisor, self._sender, services.reports, calls)
+        self._calls = CallSender(self.place, self._sender, tasks, self.catalog, self.notices, lambda: self.outdated)
         self.tools = ToolNamespace(self)
         self.skills = services.skills(self)
-        self._looked_again: dict[str, float] = {}
         self._found_open: float | None = None
-        self._changed_programs = ""
-        self._look_at = 0.0
-        self._unfit: set[str] = set()  # tools of which an answer did not fit
 
     # The session
 
@@ -251,7 +241,7 @@ class Connection:
         Raises:
             ConnectError: The session could not be opened; the message says why.
         """
-        await self._supervisor.open()
+        await self.supervisor.open()
 
     @on_own_loop_unless_closed
     async def close(self) -> None:
@@ -259,7 +249,7 @@ class Connection:
 
         Cancels a `reopen()` in progress, which raises SessionClosedError.
         """
-        await self._supervisor.close()
+        await self.supervisor.close()
 
     @on_own_loop_unless_closed
     async def reopen(self, *, by_hand: bool = True) -> None:
@@ -271,34 +261,24 @@ class Connection:
             ConnectError: It could not be opened; the state is then `"lost"`.
             SessionClosedError: It was closed meanwhile.
         """
-        await self._supervisor.reopen(by_hand=by_hand)
+        await self.supervisor.reopen(by_hand=by_hand)
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the state changes or a listing was fetched."""
-        self._watching.append(callback)
+        self._callbacks.append(callback)
 
     def _tell(self) -> None:
         if self.state is not self._published:
             self._published = self.state
             self.publish("session", "", str(self.state))
-        for callback in self._watching:
+        for callback in self._callbacks:
             callback()
 
-    def _listed(self, kind: str) -> None:
+    def _on_listing(self, kind: str) -> None:
         if kind == "tools":
-            self._remark_schemas()
+            self.listings.remark_schemas()
         self.publish("listing", kind, plural(len(self.catalog.cached(kind)), kind))
         self._tell()
-
-    def _remark_schemas(self) -> None:
-        """Remark what is read otherwise than it is written in the schemas of the first tools."""
-        for tool in self.catalog.cached("tools")[:MAX_REMARKED_TOOLS]:
-            for name, of in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
-                if of is not None and (text := schema.repairs_text(of)):
-                    self.notices.remarks.add(f"the {name} of the tool `{tool.name}`: {text}")
-
-    def _updated(self, uri: str, missed: bool) -> None:
-        self.publish("resource", uri, "may have changed" if missed else "changed")
 
     def events(self) -> EventStream:
         """Return what happens in this session from now on: `async for event in connection.events()`."""
@@ -328,52 +308,33 @@ class Connection:
         """The host's rules about who may call what; None where calls need no approval."""
         return self.caller.consent
 
-    def check_process(self) -> None:
-        """Raise SessionClosedError if this process is a forked child of the one that opened the session."""
-        self._supervisor.check_process()
-
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that opened the session, or None before, and in a forked child.
 
         Other loops may await the methods, which then run on this one.
         """
-        return None if self._supervisor.is_of_other_process else self._supervisor.loop
-
-    @property
-    def owner(self) -> asyncio.Task[None] | None:
-        """The task that owns the session, or None before the session was opened."""
-        return self._supervisor.owner
+        return None if self.supervisor.is_of_other_process else self.supervisor.loop
 
     @property
     def state(self) -> State:
         """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
-        return State.LOST if self._supervisor.is_stranded else self._supervisor.state
+        return State.LOST if self.supervisor.is_stranded else self.supervisor.state
 
     @property
     def problem(self) -> str:
         """Why the session is not open, and when the next attempt is; "" while it is open."""
-        return self._supervisor.problem
+        return self.supervisor.problem
 
     @property
     def opened_at(self) -> float | None:
         """When the session was opened (`time.time()`), or None before."""
-        return self._supervisor.opened_at
-
-    @property
-    def connect_seconds(self) -> float:
-        """How long the first opening took."""
-        return self._supervisor.connect_seconds
+        return self.supervisor.opened_at
 
     @property
     def reconnects(self) -> int:
         """How often the session has come back by itself."""
-        return self._supervisor.reconnects
-
-    @property
-    def opened_by_hand(self) -> int:
-        """How often the user has reopened the session."""
-        return self._supervisor.opened_by_hand
+        return self.supervisor.reconnects
 
     def note_found_open(self) -> None:
         """Note that `connect` was asked for this session, which was already open."""
@@ -406,32 +367,32 @@ class Connection:
         Raises:
             SessionClosedError: The session is not open.
         """
-        if self._supervisor.client is None:
-            raise self._supervisor.gone()
-        return self._supervisor.client
+        if self.supervisor.client is None:
+            raise self.supervisor.gone()
+        return self.supervisor.client
 
     @property
     def protocol_version(self) -> str | None:
         """The negotiated protocol version; while reconnecting, that of the last session; None without a session."""
-        facts = self._supervisor.facts
+        facts = self.supervisor.facts
         return facts.protocol_version if facts else None
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
         """The capabilities that the server announces, or None."""
-        facts = self._supervisor.facts
+        facts = self.supervisor.facts
         return facts.capabilities if facts else None
 
     @property
     def server_info(self) -> Implementation | None:
         """The server's own name and version, or None."""
-        facts = self._supervisor.facts
+        facts = self.supervisor.facts
         return facts.server_info if facts else None
 
     @property
     def instructions(self) -> str | None:
         """The server's instructions for models, or None."""
-        facts = self._supervisor.facts
+        facts = self.supervisor.facts
         return facts.instructions if facts else None
 
     def info(self) -> ConnectionInfo:
@@ -447,9 +408,9 @@ class Connection:
             instructions=self.instructions,
             opened_at=self.opened_at,
             found_open=self._found_open,
-            counts={kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS},
+            counts={kind: len(catalog.cached(kind)) if catalog.has(kind) else None for kind in KINDS},
             unlisted={kind: why.removeprefix(f"{self.name}: {kind}: ") for kind, why in catalog.problems.items()},
-            kept=catalog.kept(),
+            kept=catalog.seconds_left(),
             kept_reads=len(self.notices.reads),
             last_seen=self.last_seen,
             latency=self._sender.latency,
@@ -467,16 +428,6 @@ class Connection:
         """Return the end of a stdio server's standard error, secrets masked."""
         self.trace.stderr()  # so that the trace and the cassette have what is returned here
         return self.place.stderr()
-
-    @property
-    def errlog(self) -> ErrorLog | None:
-        """The log of a stdio server's stderr, or None."""
-        return self.place.wire.errlog if self.place.wire is not None else None
-
-    @property
-    def replayed(self) -> bool:
-        """Whether a cassette answers instead of the server."""
-        return self.place.wire is not None and self.place.wire.replayed
 
     # Requests
 
@@ -550,63 +501,11 @@ class Connection:
 
     async def send_call(self, call: Call, observers: Sequence[CallObserver] = ()) -> ToolResult:
         """Send a call and return its result; `Caller.send` does, which looks after consent."""
-        definition, begun, task, output = call.definition, None, None, OutputCheck()
-
-        def check(raw: CallToolResult, attempt: Attempt) -> None:
-            nonlocal begun, task, output
-            begun, task = attempt.begun, attempt.task
-            if task is None:
-                output = self._check_output(raw, definition or self.catalog.tools.get(call.tool))
-
-        started = time.perf_counter()
-        raw: CallToolResult = await self._sender.send(
-            call.name,
-            partial(call_tool, tool=call.tool, arguments={**call.arguments}),  # the caller may change its own meanwhile
-            Sending(
-                call.limits,
-                call.answerers,
-                progress_of(call, observers),
-                is_call=True,
-                is_harmless=call.limits.may_repeat and self.spec.trust and is_repeatable(self.spec, definition),
-                is_shown=call.is_shown,
-            ),
-            check,
-        )
-        if task is not None:
-            ended = await self._tasks.follow(call, task, observers)
-            raw, output = self._result_of(call.tool, definition or self.catalog.tools.get(call.tool), ended)
-        unchecked = ""
-        if definition is not None:
-            unchecked = schema.unchecked_arguments(call.arguments, definition.input_schema)
-        return ToolResult(
-            raw,
-            server=self.name,
-            tool=call.tool,
-            seconds=time.perf_counter() - started,
-            output_schema=getattr(definition, "output_schema", None),
-            clue=clue(self.place, call.tool, begun) if raw.is_error else "",
-            filled=dict(call.filled),
-            unfit=output.unfit,
-            unchecked="; ".join(filter(None, (unchecked, output.unchecked))),
-            outdated=self._outdated(),
-        )
+        return await self._calls.send(call, observers)
 
     async def resume_call(self, call: Call, task: str, observers: Sequence[CallObserver]) -> ToolResult:
         """Wait for the task that an earlier call has become, and return its result; `Caller.resume` does."""
-        started = time.perf_counter()
-        await self.catalog.settle("tools")
-        definition = self.catalog.tools.get(call.tool)
-        ended = await self._tasks.follow(call, await self._tasks.state(call.tool, task), observers)
-        raw, output = self._result_of(call.tool, definition, ended)
-        return ToolResult(
-            raw,
-            server=self.name,
-            tool=call.tool,
-            seconds=time.perf_counter() - started,
-            output_schema=getattr(definition, "output_schema", None),
-            unfit=output.unfit,
-            unchecked=output.unchecked,
-        )
+        return await self._calls.resume(call, task, observers)
 
     async def define(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
         """Return the definition of a tool for a call, within its time-out; None if it may be missing, and is.
@@ -615,57 +514,13 @@ class Connection:
             RequestTimeoutError: The tools were not listed in time; the call was not sent.
             UnknownToolError: The server has no such tool, or its definition cannot be used.
         """
-        if self._supervisor.is_of_other_process:
-            self.check_process()
-        if (definition := self.catalog.tool(tool)) is not None:
-            return definition
-        what = f"{self.name}:{tool}"
-        check_seconds(what, timeout=timeout)
-        limit = asyncio.timeout(timeout)
-        try:
-            async with limit:
-                return await (self.find_tool(tool) if must_be_there else self._listed_tool(tool))
-        except TimeoutError:
-            if not limit.expired():
-                raise
-        problem = f"{what}: timed out: no answer to tools/list within {timeout:g} s. The call was not sent."
-        raise RequestTimeoutError(problem)
-
-    async def _listed_tool(self, name: str) -> Tool | None:
-        await self.catalog.settle("tools")
-        if name not in self.catalog.tools and name in self.catalog.unusable.get("tools", {}):
-            raise UnknownToolError(self.why_unknown("tools", name))
-        return self.catalog.tools.get(name)
-
-    def _check_output(self, raw: CallToolResult, tool: Tool | None) -> OutputCheck:
-        """Check a result by the tool's output schema; a tool whose answer does not fit is remarked once."""
-        if tool is None or tool.output_schema is None:
-            return OutputCheck()
-        output = check_output(raw, tool)
-        if output.unchecked:
-            self.notices.logs.log("warning", one_line(f"{tool.name}: {output.unchecked}", 400), once=True)
-        if output.unfit and tool.name not in self._unfit:
-            self._unfit.add(tool.name)
-            self.notices.remarks.add(f"the tool `{tool.name}`: {output.unfit}")
-        return output
-
-    # Tasks
+        return await self.listings.define(tool, timeout, must_be_there=must_be_there)
 
     @property
     def makes_tasks(self) -> bool:
         """Whether the server announces that it makes tasks of calls."""
         capabilities = self.capabilities
         return capabilities is not None and EXTENSION in (capabilities.extensions or {})
-
-    def _result_of(self, tool: str, known: Tool | None, raw: Any) -> tuple[CallToolResult, OutputCheck]:
-        """Read the result of a task. Raises InvalidResponseError if it is none."""
-        try:
-            result: CallToolResult = self.notices.reader.task_result(tool, raw)
-        except ValueError as error:
-            failure = request_error(error, self.place, f"{self.name}:{tool}")
-        else:
-            return result, self._check_output(result, known)
-        raise failure
 
     @property
     def outdated(self) -> str:
@@ -683,14 +538,6 @@ class Connection:
     def explained(self, error: ArgumentsError) -> ArgumentsError:
         """Return an error that also says if the server's programs have changed: the new ones may take the arguments."""
         return ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error
-
-    def _outdated(self) -> str:
-        """Return `outdated`, but look once a second at most: there may be thousands of calls."""
-        now = time.monotonic()
-        if now >= self._look_at:
-            self._changed_programs = self.outdated
-            self._look_at = now + LOOK_SECONDS
-        return self._changed_programs
 
     @on_own_loop
     async def read(
@@ -712,7 +559,7 @@ class Connection:
         """
         started = time.perf_counter()
         schema.check_text(str(uri), "the URI")
-        is_open = self._supervisor.client is not None
+        is_open = self.supervisor.client is not None
         if is_open and not refresh and (kept := self.notices.reads.find(str(uri))) is not None:
             age = max(0.0, self._services.clock() - kept.since)
             self.trace.kept("resources/read", {"uri": str(uri)}, age)
@@ -818,7 +665,7 @@ class Connection:
     @on_own_loop
     async def _roots_changed(self) -> None:
         # Without a session nothing needs to be sent: the next one asks for the roots itself.
-        if self._supervisor.client is not None or self._supervisor.comes_back:
+        if self.supervisor.client is not None or self.supervisor.comes_back:
             await self._sender.send(f"{self.name}: roots", tell_changed)
 
     @on_own_loop
@@ -842,8 +689,14 @@ class Connection:
         """
         from mcp_types import Request as AnyRequest
 
-        given = await self._allowed_params(method, _params(method, params))
-        request: Any = AnyRequest[Any, str](method=method, params=given)
+        content = _params(method, params)
+        if method == CALL and isinstance(name := content.get("name"), str):
+            sent_arguments = content.get("arguments")
+            arguments: dict[str, Any] = sent_arguments if isinstance(sent_arguments, dict) else {}
+            call = await self.caller.authorize(Call(self, name, arguments, self.catalog.tools.get(name)))
+            if isinstance(sent_arguments, dict):
+                content = {**content, "arguments": dict(call.arguments)}
+        request: Any = AnyRequest[Any, str](method=method, params=content)
 
         def send(client: Any) -> Any:
             return client.session.send_request(request, AnyResult)
@@ -852,14 +705,6 @@ class Connection:
         how = Sending(Limits(timeout, max_total_timeout), is_call=True, visits=False)
         answer: dict[str, Any] = await self._sender.send(what, send, how)
         return answer
-
-    async def _allowed_params(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method != CALL or not isinstance(params.get("name"), str):
-            return params
-        name, arguments = params["name"], params.get("arguments")
-        sent = arguments if isinstance(arguments, dict) else {}
-        allowed = await self.caller.authorize(Call(self, name, sent, self.catalog.tools.get(name)))
-        return {**params, "arguments": dict(allowed.arguments)} if isinstance(arguments, dict) else params
 
     @on_own_loop
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -921,19 +766,7 @@ class Connection:
         Raises:
             UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
-        if self._supervisor.is_of_other_process:
-            self.check_process()
-        if (tool := self.catalog.tool(name)) is not None:
-            return tool
-        await self.catalog.settle("tools")
-        if name not in self.catalog.tools:
-            await self.catalog.get("tools")
-        if name not in self.catalog.tools and name not in self.catalog.unusable.get("tools", {}):
-            await self.look_again("tools")
-        tool = self.catalog.tools.get(name)
-        if tool is None:
-            raise UnknownToolError(self.why_unknown("tools", name))
-        return tool
+        return await self.listings.tool(name)
 
     @on_own_loop
     async def find_prompt(self, name: str) -> Prompt:
@@ -942,35 +775,7 @@ class Connection:
         Raises:
             UnknownPromptError: The server has no such prompt.
         """
-        if self._supervisor.is_of_other_process:
-            self.check_process()
-        prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in await self.catalog.get("prompts")}
-        if name not in prompts and await self.look_again("prompts"):
-            prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
-        if name in prompts:
-            return prompts[name]
-        raise UnknownPromptError(self.why_unknown("prompts", name))
-
-    def why_unknown(self, kind: str, name: str) -> str:
-        """Say that a listing of `"tools"` or `"prompts"` has no such name, or that its definition cannot be used."""
-        word, names = kind[:-1], [item.name for item in self.catalog.cached(kind)]
-        if (reason := self.catalog.unusable.get(kind, {}).get(name)) is not None:
-            return f"the {word} {name!r} of {self.name} cannot be used: {reason} (fault: the server)"
-        missing = f"{self.name} has no {word} {name!r}.{did_you_mean(name, names)} It has: {join_names(names)}"
-        return "\n  ".join(filter(None, (missing, self.outdated)))
-
-    @on_own_loop
-    async def look_again(self, kind: str) -> bool:
-        """Fetch a listing again because a name is missing in it: not every server announces what it adds.
-
-        Returns whether it was fetched; False if that happened a moment ago, or without a session.
-        """
-        now = time.monotonic()
-        if self._supervisor.client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
-            return False
-        self._looked_again[kind] = now
-        await self.catalog.look_again(kind)
-        return True
+        return await self.listings.prompt(name)
 
     @on_own_loop
     async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
@@ -984,62 +789,7 @@ class Connection:
             InvalidResponseError: The listing is too long, or breaks the protocol.
             SessionError: The session failed.
         """
-        if self._supervisor.is_of_other_process:
-            self.check_process()
-        if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
-            return self.catalog.cached(kind)  # fetched again once the session is back
-        if kind not in KINDS:
-            raise ArgumentsError(f"{kind!r} is not a kind of listing. There are: {join_names(KINDS)}")
-        what = f"{self.name}: {kind}"
-        await self._sender.open_client(what, timeout)
-        late = asyncio.timeout(timeout)
-        with without_context:
-            try:
-                async with late:
-                    return await self.catalog.get(kind, refresh=refresh)
-            except TimeoutError:
-                if not late.expired():
-                    raise
-                text = f"{what}: not listed within {timeout:g} s; --timeout S waits longer."
-                raise RequestTimeoutError(text) from None
-
-    async def _list(self, kind: str, counted: bool) -> Listed:
-        """Fetch one kind of listing from the server, for the catalog."""
-        asked = KINDS[kind]
-        client = await self._sender.open_client()
-        if getattr(client.server_capabilities, asked.capability) is None:
-            return Listed([])
-        times: list[float] = []
-        unusable: list[Unusable] = []
-
-        async def fetch(cursor: str | None) -> Any:
-            nonlocal client
-
-            def page(c: Client) -> Awaitable[Any]:
-                nonlocal client
-                client = c  # it may be a new one
-                return getattr(c, asked.method)(cursor=cursor, cache_mode="bypass")  # type: ignore[no-any-return]
-
-            def look(found: Any, attempt: Attempt) -> None:
-                unusable.extend(attempt.unusable)
-                if kind == "tools":
-                    unusable.extend(self.notices.reader.dropped_tools(attempt.result, found))
-
-            how = Sending(is_harmless=True, is_counted=counted)
-            found = await self._sender.send(f"{self.name}: {kind}", page, how, look)
-            if client.session.discover_result is not None:  # older versions have no `ttlMs`
-                until = fresh_until(found, self._services.clock())
-                if until is not None:
-                    times.append(until)
-            return found
-
-        try:
-            items = await all_pages(fetch, asked.field, remark=self.notices.remarks.add)
-        except Exception as error:
-            if getattr(error, "code", None) != METHOD_NOT_FOUND:
-                raise
-            return Listed([])  # the server announced the capability but does not know the method
-        return Listed(items, min(times, default=None), unusable)
+        return await self.listings.get(kind, refresh=refresh, timeout=timeout)
 
     @on_own_loop
     async def lint(self) -> Findings:

@@ -314,7 +314,7 @@ class Supervisor:
         if afresh:
             self.reconnects += 1
             for kind in KINDS:
-                self._catalog.changed(kind)
+                self._catalog.mark_changed(kind)
         self._become(State.OPEN)
 
     def _finish(self, failure: BaseException | None) -> None:
@@ -505,7 +505,7 @@ class Supervisor:
             self.opened_by_hand += by_hand
             await self.open()
             for kind in KINDS:
-                self._catalog.changed(kind)
+                self._catalog.mark_changed(kind)
 
 
 class OwnerTask:

@@ -39,14 +39,24 @@ class ErrorContext:
         text = self.spec.masked(text)
         return self.wire.recorder.hide(text) if self.wire else text
 
+    @property
+    def errlog(self) -> ErrorLog | None:
+        """The log of a stdio server's stderr, or None."""
+        return self.wire.errlog if self.wire else None
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a cassette answers instead of the server."""
+        return self.wire is not None and self.wire.replayed
+
     def position(self) -> Position | None:
         """Return the end of its stderr when its last message came, or None if this host does not have the stderr."""
-        errlog = self.wire.errlog if self.wire else None
+        errlog = self.errlog
         return Position(errlog, errlog.seen) if errlog else None
 
     def stderr(self, since: Position | None = None) -> str:
         """Return its stderr since a position, secrets masked; all of it if the process was started later."""
-        errlog = self.wire.errlog if self.wire else None
+        errlog = self.errlog
         if errlog is None:
             return ""
         return self.spec.masked(errlog.tail(since.end if since is not None and since.errlog is errlog else 0))
@@ -58,7 +68,7 @@ class ErrorContext:
         shown = [f"stderr: {line[:300]}" for line in lines]
         if sum(bool(line.strip()) for line in written.splitlines()) > len(lines):
             shown.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
-        if isinstance(self.spec, StdioSpec) and not (self.wire is not None and self.wire.replayed):
+        if isinstance(self.spec, StdioSpec) and not self.replayed:
             shown += not_passed_on(written, self.spec.env, "connect")
         return "".join(f"\n  {line}" for line in shown)
 
@@ -73,7 +83,7 @@ class ErrorContext:
 
     def exit_text(self) -> str:
         """Return how its process ended, as ` (exit code 3)`; "" if unknown."""
-        errlog = self.wire.errlog if self.wire else None
+        errlog = self.errlog
         how = (self.wire.exited if self.wire else "") or (how_ended(errlog.file) if errlog else "")
         return f" ({how})" if how else ""
 
@@ -94,7 +104,7 @@ def text_of(error: BaseException, place: ErrorContext) -> str:
 def not_recorded(error: BaseException, place: ErrorContext) -> bool:
     """Whether a cassette answered that it has no recording; a real server cannot cause this."""
     data = getattr(error, "data", None)
-    return place.wire is not None and place.wire.replayed and isinstance(data, dict) and NOT_RECORDED in data
+    return place.replayed and isinstance(data, dict) and NOT_RECORDED in data
 
 
 GARBAGE_LINES, GARBAGE_CHARACTERS = 5, 200

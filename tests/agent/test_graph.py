@@ -151,7 +151,7 @@ async def test_the_list_of_tools_is_read_at_each_turn(host, shop):
     model = ScriptedModel([grow, [("shop:sell", {"item": "pear"})], "ok"])
     async for event in build_graph(model, host).astream(asked(), stream_mode="updates"):
         if "act" in event:
-            host["shop"].catalog.changed("tools")
+            host["shop"].catalog.mark_changed("tools")
             state = event["act"]
     assert state["messages"][-1].text == "sold pear"
     assert ["shop__sell" in names for names in bound(model)] == [False, True, True]
@@ -171,7 +171,7 @@ async def test_the_same_tools_of_twenty_servers_stay_apart(host):
     for index in range(20):
         server = await add_server(host, f"s{index}")
         server.add_tool(lambda name=server.name: name, "who", structured_output=False)
-        host[f"s{index}"].catalog.changed("tools")
+        host[f"s{index}"].catalog.mark_changed("tools")
     played = await play(host, [(f"s{index}:who", {}) for index in range(20)], "ok")
     assert [text for _, text in played.answers] == [f"s{index}" for index in range(20)]
     assert len(set(bound(played.model)[0])) == 24

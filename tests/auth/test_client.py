@@ -300,7 +300,7 @@ async def test_the_end_of_a_request_is_the_end_of_its_log_in(host, kind):
             host.logins.authorizer = waiting = Waiting()
             protected.authority.forget()
             await connection.catalog.prefetch(0)
-            connection.catalog.changed("resources")  # of which the server has told, and nobody waits for it
+            connection.catalog.mark_changed("resources")  # of which the server has told, and nobody waits for it
             asking = asyncio.ensure_future(asks())
             await waiting.shown.wait()
             asking.cancel()

@@ -279,7 +279,7 @@ async def test_approval_waits_for_announced_but_unlisted_change(host, changing):
     asked = person(host)
     host.consent.add(Rule("allow", "changing:work"))
     changing.description = EVIL
-    host["changing"].catalog.changed("tools")  # the notice; the listing has not come
+    host["changing"].catalog.mark_changed("tools")  # the notice; the listing has not come
     await agent_calls(host)
     assert len(asked) == 1
 

@@ -60,6 +60,8 @@ TESTED_ELSEWHERE = {
     "schema/repair": "tests/session/test_reader_definitions.py",
     "server/http": "tests/kernel/test_server_cell.py",
     "session/brackets": "tests/session/test_stdio.py",
+    "session/calls": "tests/session/test_tasks.py",
+    "session/listings": "tests/session/test_catalog.py",
     "session/services": "tests/trace/test_trace.py",
     "session/wire": "tests/session/test_streams.py",
     "ui/invalid": "tests/ui/test_form_properties.py",

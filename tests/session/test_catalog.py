@@ -147,10 +147,10 @@ async def test_a_listing_that_changes_meanwhile_is_fetched_again(host):
             first.set()
             changing.description = "Changed meanwhile."
             await changing.announce_tools()
-            connection.catalog.changed("tools")
+            connection.catalog.mark_changed("tools")
 
     changed_while_listing(changing, change)
-    connection.catalog.changed("tools")  # nobody waits for it
+    connection.catalog.mark_changed("tools")  # nobody waits for it
     async with asyncio.timeout(60):
         while connection.tools["work"].definition.description != "Changed meanwhile.":
             await asyncio.sleep(0.01)
@@ -162,7 +162,7 @@ async def test_a_change_at_each_listing_keeps_nobody_waiting(host):
     connection = await host.connect(changing.server, name="changing")
 
     async def change() -> None:
-        connection.catalog.changed("tools")
+        connection.catalog.mark_changed("tools")
 
     changed_while_listing(changing, change)
     async with asyncio.timeout(60):

@@ -41,7 +41,7 @@ def fitting_nothing(host: Host) -> dict[int, str]:
     Empty if no server is connected, or the tools of a server are not known yet.
     """
     sessions = host.find()
-    if not sessions or not all(session.catalog.known("tools") for session in sessions):
+    if not sessions or not all(session.catalog.has("tools") for session in sessions):
         return {}
     known = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
     known += [f"{session.name}:{SAMPLING}" for session in sessions]
