@@ -86,17 +86,17 @@ async def read_whole(response: Response) -> Response:
 
 def _with(response: Response, status: int, kind: str, content: bytes) -> Response:
     """Return an answer with another status, content type and content."""
-    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
-    made = httpx2.Response(
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    answer = httpx2.Response(
         status,
-        headers=[*kept, *([("content-type", kind)] if kind else [])],
+        headers=[*headers, *([("content-type", kind)] if kind else [])],
         content=content,
         request=response.request,
         extensions=response.extensions,
         history=response.history,
     )
-    made.next_request = response.next_request
-    return made
+    answer.next_request = response.next_request
+    return answer
 
 
 def has_end(response: Response) -> bool:
@@ -194,12 +194,12 @@ def answer_in(content: bytes, number: Any) -> dict[str, Any] | None:
         value = json.loads(content.lstrip(_BLANK))
     except (ValueError, RecursionError):
         return None
-    several = value if isinstance(value, list) else [value]
-    answers = [
-        one for one in several if isinstance(one, dict) and "method" not in one and {"result", "error"} & one.keys()
-    ]
-    mine = [one for one in answers if one.get("id") == number]
-    return next(iter(mine or [one for one in answers if "jsonrpc" in one or one.get("id") is not None]), None)
+    values = value if isinstance(value, list) else [value]
+    messages = [message for message in values if isinstance(message, dict) and "method" not in message]
+    answers = [message for message in messages if {"result", "error"} & message.keys()]
+    mine = [answer for answer in answers if answer.get("id") == number]
+    usable = mine or [answer for answer in answers if "jsonrpc" in answer or answer.get("id") is not None]
+    return usable[0] if usable else None
 
 
 def number_of(request: Any) -> Any:
@@ -236,35 +236,35 @@ async def as_events(stream: Any, status: int, remark: Remark, *, ends: bool) -> 
     `ends` is whether the end of the body can be told from a connection that was cut.
     """
     parts = aiter(stream)
-    begun = b""
+    beginning = b""
     async for part in parts:
-        begun += part
-        if begun.lstrip(_BLANK) or len(begun) > stdio.BEGINNING:
+        beginning += part
+        if beginning.lstrip(_BLANK) or len(beginning) > stdio.BEGINNING:
             break
     else:
-        yield _empty(status) if ends and not begun else begun
+        yield _empty(status) if ends and not beginning else beginning
         return
-    begun = begun.removeprefix(codecs.BOM_UTF8)
-    if begun.lstrip(_BLANK)[:1] in (b"{", b"["):
-        begun = await _json_of(begun, parts, remark)
-    yield begun
+    beginning = beginning.removeprefix(codecs.BOM_UTF8)
+    if beginning.lstrip(_BLANK)[:1] in (b"{", b"["):
+        beginning = await _json_of(beginning, parts, remark)
+    yield beginning
     async for part in parts:
         yield part
 
 
-async def _json_of(begun: bytes, parts: AsyncIterator[bytes], remark: Remark) -> bytes:
+async def _json_of(beginning: bytes, parts: AsyncIterator[bytes], remark: Remark) -> bytes:
     """Return a body that is JSON as one event, or what was read of it if it is none."""
-    read, size, brackets = [begun], len(begun), OpenBrackets()
+    read, size, brackets = [beginning], len(beginning), OpenBrackets()
     while brackets.add(read[-1].decode("latin-1")) > 0 and size <= stdio.MAX_MESSAGE:
         if (part := await anext(parts, None)) is None:
             break
         read.append(part)
         size += len(part)
-    whole = b"".join(read)
-    if answer_in(whole, None) is None:
-        return whole
+    body = b"".join(read)
+    if answer_in(body, None) is None:
+        return body
     _remark_kind(EVENTS, "JSON", remark)
-    return b"".join(b"data: %b\n" % line for line in whole.lstrip(_BLANK).splitlines()) + b"\n"
+    return b"".join(b"data: %b\n" % line for line in body.lstrip(_BLANK).splitlines()) + b"\n"
 
 
 def name_of(event: bytes) -> str:
@@ -278,20 +278,20 @@ async def whole_events(parts: AsyncIterator[bytes], remark: Remark) -> AsyncIter
 
     One that was cut is not passed on: its id would count as read when the stream is resumed.
     """
-    begun = bytearray()
+    buffer = bytearray()
     async for part in parts:
-        start = max(0, len(begun) - 3)
-        begun += part
-        while (end := _END.search(begun, start)) is not None:
-            yield bytes(begun[: end.end()])
-            del begun[: end.end()]
+        start = max(0, len(buffer) - 3)
+        buffer += part
+        while (end := _END.search(buffer, start)) is not None:
+            yield bytes(buffer[: end.end()])
+            del buffer[: end.end()]
             start = 0
-        if len(begun) > stdio.MAX_MESSAGE:  # the SDK says that it is too large
-            yield bytes(begun)
-            begun.clear()
-    if answer_in(data_of(begun), None) is not None:
+        if len(buffer) > stdio.MAX_MESSAGE:  # the SDK says that it is too large
+            yield bytes(buffer)
+            buffer.clear()
+    if answer_in(data_of(buffer), None) is not None:
         remark("its last event has no empty line after it, and is read")
-        yield bytes(begun.rstrip()) + b"\n\n"
+        yield bytes(buffer.rstrip()) + b"\n\n"
 
 
 def failed_event(event: bytes, number: Any) -> bytes:
@@ -335,9 +335,9 @@ class TolerantAdapter:
                 if several is None:
                     raise
                 message = as_one(several)
-        for one in message.messages if isinstance(message, Batch) else (message,):
-            if _is_of_request(one):
-                note_said(one)
+        for part in message.messages if isinstance(message, Batch) else (message,):
+            if _is_of_request(part):
+                note_said(part)
         return message
 
 

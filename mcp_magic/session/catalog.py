@@ -256,9 +256,9 @@ class Catalog:
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait up to `seconds`. A failed one raises at the next `get`."""
         now = self._clock()
-        changed = [(kind, cache) for kind, cache in self._caches.items() if cache.needs_fetch(now)]
+        stale = [(kind, cache) for kind, cache in self._caches.items() if cache.needs_fetch(now)]
         try:
-            await self._wait([cache.task or self._start(kind, is_counted=False) for kind, cache in changed], seconds)
+            await self._wait([cache.task or self._start(kind, is_counted=False) for kind, cache in stale], seconds)
         except asyncio.CancelledError:
             self._stop_unwanted()
             raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import clean, join_names, plural
-from mcp_magic.calls.call import Call, CallObserver, Progress
+from mcp_magic.calls.call import Call, Progress
 from mcp_magic.calls.task import EXTENSION
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.errors import (
@@ -41,7 +41,7 @@ from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -101,21 +101,21 @@ class ToolNamespace:
             raise on_one_line(AttributeError(), str(error)) from None
 
     def __getitem__(self, name: str) -> ToolFunction:
-        definitions, made = self._known()
+        definitions, functions = self._current()
         if name not in definitions:
             raise UnknownToolError(self._connection.listings.why_unknown("tools", name))
-        if name not in made:
-            made[name] = ToolFunction(self._connection, definitions[name])
-        return made[name]
+        if name not in functions:
+            functions[name] = ToolFunction(self._connection, definitions[name])
+        return functions[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known()[0])
+        return iter(self._current()[0])
 
     def __len__(self) -> int:
-        return len(self._known()[0])
+        return len(self._current()[0])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known()[0]
+        return name in self._current()[0]
 
     def __dir__(self) -> list[str]:
         return list(self._attributes())
@@ -133,20 +133,21 @@ class ToolNamespace:
         tools: dict[str, list[str]] = {}
         for name in self:
             tools.setdefault(schema.identifier(name), []).append(name)
-        unique = {written: names[0] for written, names in tools.items() if len(names) == 1 or written in names}
-        return {written: written if written in self else name for written, name in unique.items() if written[0] != "_"}
+        unique = {attribute: names[0] for attribute, names in tools.items() if len(names) == 1 or attribute in names}
+        public = {attribute: name for attribute, name in unique.items() if attribute[0] != "_"}
+        return {attribute: attribute if attribute in self else name for attribute, name in public.items()}
 
-    def _known(self) -> tuple[dict[str, Tool], dict[str, ToolFunction]]:
+    def _current(self) -> tuple[dict[str, Tool], dict[str, ToolFunction]]:
         definitions = self._connection.catalog.tools
         if self._functions[0] is not definitions:
             self._functions = (definitions, {})
         return definitions, self._functions[1]
 
 
-def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+def _merge_arguments(arguments: Mapping[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of both. Raises ArgumentsError if the first are no mapping."""
     try:
-        return {**arguments, **named}
+        return {**arguments, **keywords}
     except TypeError:
         problem = f"expected arguments by name (a=1) or as a dict ({{'a': 1}}), got {type(arguments).__name__}"
     raise ArgumentsError(problem)
@@ -156,7 +157,7 @@ def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
     if not isinstance(method, str):
         raise ArgumentsError(f"expected a method such as 'tools/list', got {method!r}")
-    return schema.json_arguments(_together(params or {}, {}))
+    return schema.json_arguments(_merge_arguments(params or {}, {}))
 
 
 # The connection to one server.
@@ -227,7 +228,9 @@ class Connection:
             name, self.supervisor, self._sender, self.catalog, self.notices, services.clock, lambda: self.outdated
         )
         tasks = Tasks(self.place, self.supervisor, self._sender, services.reports, calls)
-        self._calls = CallSender(self.place, self._sender, tasks, self.catalog, self.notices, lambda: self.outdated)
+        call_sender = CallSender(self.place, self._sender, tasks, self.catalog, self.notices, lambda: self.outdated)
+        # What `Caller` uses of a connection:
+        self.define, self.send_call, self.resume_call = self.listings.define, call_sender.send, call_sender.resume
         self.tools = ToolNamespace(self)
         self.skills = services.skills(self)
         self._found_open: float | None = None
@@ -431,14 +434,14 @@ class Connection:
 
     # Requests
 
-    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **keywords: Any) -> ToolResult:
         """Call a tool.
 
         Args:
             tool: Its name on this server.
             arguments: Its arguments, objects that convert to JSON (DataFrames, dates, ...; see
                 `schema.to_json_value`).
-            **named: Further arguments by name.
+            **keywords: Further arguments by name.
 
         Returns:
             The result, which displays itself.
@@ -449,10 +452,11 @@ class Connection:
             SessionError: The session failed.
         """
         try:
-            result = await self.caller.call(Call(self, tool, _together(arguments, named) if arguments else named))
+            values = _merge_arguments(arguments, keywords) if arguments else keywords
+            result = await self.caller.call(Call(self, tool, values))
         except ArgumentsError as error:
-            option, known = next(filter(named.__contains__, _OPTIONS), None), self.catalog.tool(tool)
-            if option is None or known is None or option in known.input_schema.get("properties", {}):
+            option, definition = next(filter(keywords.__contains__, _OPTIONS), None), self.catalog.tool(tool)
+            if option is None or definition is None or option in definition.input_schema.get("properties", {}):
                 raise
             line = f"await host[{self.name!r}].call_tool({tool!r}, arguments, {option}=...)"
             raise ArgumentsError(f"{error}\n  `{option}` is an option of call_tool: `{line}`") from None
@@ -499,23 +503,6 @@ class Connection:
         observers = () if on_progress is None else (Progress(on_progress),)
         return await self.caller.call(call, *observers, validate=validate)
 
-    async def send_call(self, call: Call, observers: Sequence[CallObserver] = ()) -> ToolResult:
-        """Send a call and return its result; `Caller.send` does, which looks after consent."""
-        return await self._calls.send(call, observers)
-
-    async def resume_call(self, call: Call, task: str, observers: Sequence[CallObserver]) -> ToolResult:
-        """Wait for the task that an earlier call has become, and return its result; `Caller.resume` does."""
-        return await self._calls.resume(call, task, observers)
-
-    async def define(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
-        """Return the definition of a tool for a call, within its time-out; None if it may be missing, and is.
-
-        Raises:
-            RequestTimeoutError: The tools were not listed in time; the call was not sent.
-            UnknownToolError: The server has no such tool, or its definition cannot be used.
-        """
-        return await self.listings.define(tool, timeout, must_be_there=must_be_there)
-
     @property
     def makes_tasks(self) -> bool:
         """Whether the server announces that it makes tasks of calls."""
@@ -560,11 +547,11 @@ class Connection:
         started = time.perf_counter()
         schema.check_text(str(uri), "the URI")
         is_open = self.supervisor.client is not None
-        if is_open and not refresh and (kept := self.notices.reads.find(str(uri))) is not None:
-            age = max(0.0, self._services.clock() - kept.since)
+        if is_open and not refresh and (entry := self.notices.reads.find(str(uri))) is not None:
+            age = max(0.0, self._services.clock() - entry.since)
             self.trace.kept("resources/read", {"uri": str(uri)}, age)
             seconds = time.perf_counter() - started
-            return ResourceResult(kept.result, server=self.name, uri=str(uri), seconds=seconds, age=age)
+            return ResourceResult(entry.result, server=self.name, uri=str(uri), seconds=seconds, age=age)
         raw = await self._sender.send(
             f"{self.name}: {uri}",
             lambda client: client.read_resource(str(uri), cache_mode="refresh"),
@@ -583,10 +570,10 @@ class Connection:
             SessionError: The session failed, or the server refused.
         """
         schema.check_text(str(uri), "the URI")
-        what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
+        title, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
         check_announces(await self._sender.open_client(), self.name, uri)
         how = Sending(Limits(self.spec.timeout), is_call=True)
-        return await self._sender.send(what, lambda client: adding(client, str(uri)), how)
+        return await self._sender.send(title, lambda client: adding(client, str(uri)), how)
 
     @on_own_loop
     async def prompt(
@@ -597,7 +584,7 @@ class Connection:
         *,
         timeout: float | None = None,
         max_total_timeout: float | None = None,
-        **named: str,
+        **keywords: str,
     ) -> PromptResult:
         """Get a prompt's messages. The time-outs are those of `call_tool`.
 
@@ -606,24 +593,24 @@ class Connection:
             arguments: Its arguments, as text.
             timeout: In seconds. Pass a prompt argument of this name in `arguments`.
             max_total_timeout: In seconds; likewise.
-            **named: Further arguments by name.
+            **keywords: Further arguments by name.
 
         Raises:
             RequestTimeoutError: The server did not answer in time.
         """
-        given = _together(arguments or {}, named)
-        found = await self.find_prompt(prompt)
-        schema.check_prompt_arguments(given, found.arguments or ())
-        schema.check_text(given, prompt)
+        texts = _merge_arguments(arguments or {}, keywords)
+        definition = await self.find_prompt(prompt)
+        schema.check_prompt_arguments(texts, definition.arguments or ())
+        schema.check_text(texts, prompt)
         started = time.perf_counter()
-        what = f"{self.name}:{prompt}"
+        title = f"{self.name}:{prompt}"
         raw = await self._sender.send(
-            what,
-            lambda client: client.get_prompt(prompt, given),
+            title,
+            lambda client: client.get_prompt(prompt, texts),
             Sending(Limits(timeout, max_total_timeout), is_call=True, is_harmless=True),
         )
         return PromptResult(
-            raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
+            raw, server=self.name, prompt=prompt, arguments=texts, seconds=time.perf_counter() - started
         )
 
     @on_own_loop
@@ -649,17 +636,17 @@ class Connection:
             RequestTimeoutError: The server did not answer in time.
         """
         schema.check_text([argument, value, context or {}], "completion")
-        what = f"{self.name}: completion"
-        client = await self._sender.open_client(what, timeout)
+        title = f"{self.name}: completion"
+        client = await self._sender.open_client(title, timeout)
         if client.server_capabilities.completions is None:
             return []
-        asked = {"name": argument, "value": value}
+        partial_argument = {"name": argument, "value": value}
 
         async def send(client: Client) -> Any:
             async with asyncio.timeout(timeout):
-                return await client.complete(ref, asked, context or None)
+                return await client.complete(ref, partial_argument, context or None)
 
-        answer = await self._sender.send(what, send, Sending(Limits(timeout), is_harmless=True))
+        answer = await self._sender.send(title, send, Sending(Limits(timeout), is_harmless=True))
         return list(answer.completion.values)
 
     @on_own_loop
@@ -701,9 +688,9 @@ class Connection:
         def send(client: Any) -> Any:
             return client.session.send_request(request, AnyResult)
 
-        what = f"{self.name}: {method}"
+        title = f"{self.name}: {method}"
         how = Sending(Limits(timeout, max_total_timeout), is_call=True, visits=False)
-        answer: dict[str, Any] = await self._sender.send(what, send, how)
+        answer: dict[str, Any] = await self._sender.send(title, send, how)
         return answer
 
     @on_own_loop

@@ -65,7 +65,7 @@ E = TypeVar("E", bound=errors.MCPMagicError)
 class Reason(NamedTuple):
     """Why a server cannot be used, and what to do about it, or ""; both are clauses without a final period."""
 
-    what: str
+    problem: str
     todo: str = ""
 
     @property
@@ -99,11 +99,11 @@ def not_started(spec: StdioSpec, error: OSError | NotImplementedError) -> Reason
 def _no_processes(where: str) -> Reason:
     """Say that the event loop cannot start processes: that of Windows' selector, or one beside a foreign policy."""
     policy = type(asyncio.get_event_loop_policy())
-    what = f"{where} cannot be started, because the event loop of this kernel starts no processes"
+    problem = f"{where} cannot be started, because the event loop of this kernel starts no processes"
     if policy.__module__.partition(".")[0] != "asyncio":
         foreign = f"{policy.__module__.partition('.')[0]} has replaced asyncio's policy"
-        return Reason(f"{what}: {foreign}", "`asyncio.set_event_loop_policy(None)` takes that back")
-    return Reason(what, "run the server elsewhere, and connect to its URL")
+        return Reason(f"{problem}: {foreign}", "`asyncio.set_event_loop_policy(None)` takes that back")
+    return Reason(problem, "run the server elsewhere, and connect to its URL")
 
 
 def _no_such_program(spec: StdioSpec, command: str) -> Reason:
@@ -125,13 +125,13 @@ def unreachable(error: BaseException, where: str) -> Reason:
     """Say why there is no connection to `where`, from an error of a socket, httpx2 or websockets."""
     text = chain_text(error)
     if f"[Errno {errno.EMFILE}]" in text:
-        what = f"no connection to {where}: this process has as many files open as it can (`ulimit -n`)"
-        return Reason(what, "close some, or make fewer calls at once")
+        problem = f"no connection to {where}: this process has as many files open as it can (`ulimit -n`)"
+        return Reason(problem, "close some, or make fewer calls at once")
     if "imeout" in type(error).__name__:
         return Reason(f"no connection to {where} in time", "is a firewall between?")
     if "SSL" in text:
-        what, todo = tls_failure(error)
-        return Reason(f"TLS to {where} failed: {what}", todo)
+        problem, todo = tls_failure(error)
+        return Reason(f"TLS to {where} failed: {problem}", todo)
     if any(sign in text for sign in ("gaierror", "getaddrinfo", "Name or service not known", "No address")):
         return no_host(where)
     if "unreachable" in text or "No route to host" in text:
@@ -154,20 +154,20 @@ def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
     """Say why a TLS handshake failed."""
     text = chain_text(error)
     match = _TLS.search(text)
-    what = match[1] if match else str(error) or type(error).__name__
+    problem = match[1] if match else str(error) or type(error).__name__
     if "imeout" in type(error).__name__:
         return Reason("no answer in time", "does this port speak TLS?")
-    if "expired" in what:
-        return Reason(what, "renew the certificate")
-    if "Hostname mismatch" in what or "IP address mismatch" in what:
+    if "expired" in problem:
+        return Reason(problem, "renew the certificate")
+    if "Hostname mismatch" in problem or "IP address mismatch" in problem:
         return Reason(
-            what, f"connect by a name that it is for ({join_names(names, 4) or 'another'}), or get one for this name"
+            problem, f"connect by a name that it is for ({join_names(names, 4) or 'another'}), or get one for this name"
         )
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return Reason(what, "--ca FILE names the authority to trust")
+        return Reason(problem, "--ca FILE names the authority to trust")
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER" in text or isinstance(error, ConnectionError):
-        return Reason(what, "this port speaks no TLS: is it http:// (ws://)?")
-    return Reason(what, "see the server's TLS settings")
+        return Reason(problem, "this port speaks no TLS: is it http:// (ws://)?")
+    return Reason(problem, "see the server's TLS settings")
 
 
 def refused_with(status: int) -> Reason:
@@ -199,9 +199,9 @@ def connect_error(error: BaseException, place: ErrorContext) -> Exception:
         first, newline, rest = str(explained).partition("\n")
         explained.args = (f"{first}\n  {place.masked(both)}{newline}{rest}",)
     if place.spec.protocol != "auto" and isinstance(explained, errors.ServerExitedError | errors.NotAnMCPServerError):
-        asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
-        chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
-        chosen_error = type(explained)(f"{explained}\n  {chosen}", stderr=explained.stderr)
+        method = "initialize" if place.spec.protocol == "handshake" else "server/discover"
+        hint = f"--protocol {place.spec.protocol} asks for {method} only; --protocol auto tries both."
+        chosen_error = type(explained)(f"{explained}\n  {hint}", stderr=explained.stderr)
         chosen_error.details = explained.details
         return chosen_error
     return explained
@@ -210,10 +210,10 @@ def connect_error(error: BaseException, place: ErrorContext) -> Exception:
 def with_whole(error: E, cause: BaseException, place: ErrorContext, body: str = "") -> E:
     """Give an error all that a server said, in a JSON-RPC error or an HTTP body, if its message has only a part."""
     own = is_mcp_error(cause) and not (_is_made_up(cause) or unreadable(cause) or asked_in_vain(str(cause)))
-    told = whole(str(cause), getattr(cause, "data", None)) if own else body
-    told = place.masked(told.strip()[: 2 * MAX_WHOLE])[:MAX_WHOLE]
-    if clause(told) not in str(error):
-        error.details = told
+    details = whole(str(cause), getattr(cause, "data", None)) if own else body
+    details = place.masked(details.strip()[: 2 * MAX_WHOLE])[:MAX_WHOLE]
+    if clause(details) not in str(error):
+        error.details = details
     return error
 
 
@@ -246,8 +246,8 @@ def _explain(error: BaseException, place: ErrorContext) -> errors.MCPMagicError:
         media_type = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
         why = place.masked(unreadable(error)) or text_of(error, place)
         text = f"{name}: {where} answered{media_type}, but not as an MCP server: {why}"
-        said = _unread_line(opening, place)
-        return errors.NotAnMCPServerError(f"{text}{said}{place.cause_lines()}", stderr=place.stderr())
+        body_line = _unread_line(opening, place)
+        return errors.NotAnMCPServerError(f"{text}{body_line}{place.cause_lines()}", stderr=place.stderr())
     return errors.ConnectError(f"{name}: cannot connect to {where}: {text_of(error, place)}")
 
 
@@ -281,8 +281,8 @@ def _exited(place: ErrorContext, error: BaseException) -> errors.ConnectError:
         return errors.ServerExitedError(text, stderr=place.stderr())
     happened = place.wire.opening.error if place.wire is not None and place.wire.opening is not None else None
     if (header := _ILLEGAL_HEADER.search(str(happened))) is not None:
-        shown = one_line(place.masked(header[2]), 200)
-        text = f"{place.name}: {place.spec.where} answered with a header that HTTP does not allow: {shown}"
+        header_text = one_line(place.masked(header[2]), 200)
+        text = f"{place.name}: {place.spec.where} answered with a header that HTTP does not allow: {header_text}"
         return errors.NotAnMCPServerError(f"{text} (fault: the server).")
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 
@@ -295,7 +295,9 @@ def _http_status(error: BaseException, place: ErrorContext, opening: Attempt | N
         status, wait = response.status_code, retry_after(response.headers.get("retry-after"))
     elif opening is not None:
         status, wait = opening.status or 0, opening.retry_after
-    text = sentence(f"{place.name}: {place.spec.where} answered {refused_with(status).what}", refused_with(status).todo)
+    text = sentence(
+        f"{place.name}: {place.spec.where} answered {refused_with(status).problem}", refused_with(status).todo
+    )
     asks = f" It asks to wait {wait:.0f} s." if status in BUSY and wait is not None else ""
     body = _body(error, opening)
     refused = errors.HTTPStatusError(f"{text}{asks}{_body_line(body, status, place)}", status, wait)
@@ -354,11 +356,11 @@ class Unreadable(Exception):
 
 def unreadable(error: BaseException | str) -> str:
     """Return why an answer could not be read, from an error of the SDK; "" if the error is about something else."""
-    whole = str(error)
-    text = whole.partition("\n")[0]
+    message = str(error)
+    text = message.partition("\n")[0]
     if not _SDK_SAYS.match(text) or isinstance(error, Said) or (isinstance(error, Exception) and is_said(error)):
         return ""
-    why = _INVALID_JSON.search(whole[:BEGINNING])
+    why = _INVALID_JSON.search(message[:BEGINNING])
     return _COUNT.sub("", text).rstrip(": ") + (f": {one_line(why[1], 200)}" if why else "")
 
 
@@ -390,16 +392,16 @@ def instead_of(problem: Exception) -> Any:
     """Return the JSON-RPC error that ends a request with an unreadable answer; None if the text is no answer."""
     if isinstance(problem, Unreadable):
         return problem.instead
-    whole = whole_answer(problem)
-    number = _id_of(whole)
-    return _error(number, _reason(problem, whole)) if whole is not None and number is not None else None
+    answer = whole_answer(problem)
+    number = _id_of(answer)
+    return _error(number, _reason(problem, answer)) if answer is not None and number is not None else None
 
 
 def refusal_of(problem: Exception) -> Any:
     """Return the JSON-RPC error that answers an unreadable request of the server; None if the text is none."""
-    whole = _whole(problem) or {}
-    number = _id_of(whole)
-    if number is None or "method" not in whole:
+    request = _members_of(problem) or {}
+    number = _id_of(request)
+    if number is None or "method" not in request:
         return None
     details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
@@ -414,8 +416,8 @@ def instead_of_strange(number: int | str, difference: str) -> Any:
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:
     """Return the members of an unreadable message if it appears to be an answer, else None."""
-    whole = _whole(problem)
-    return whole if whole is not None and "method" not in whole else None
+    answer = _members_of(problem)
+    return answer if answer is not None and "method" not in answer else None
 
 
 def is_part_of_answer(problem: Exception) -> bool:
@@ -423,7 +425,7 @@ def is_part_of_answer(problem: Exception) -> bool:
     return bool((whole_answer(problem) or {}).keys() & {"id", "result", "error"})
 
 
-def _whole(problem: Exception) -> dict[str, Any] | None:
+def _members_of(problem: Exception) -> dict[str, Any] | None:
     """Return the members of an unreadable message; of invalid JSON, only id and kind."""
     details = _invalid_parts(problem)
     if details and details[0]["type"] == "json_invalid":
@@ -431,12 +433,12 @@ def _whole(problem: Exception) -> dict[str, Any] | None:
         return identify(text, text)
     # pydantic tries request and answer in turn; each "missing" error (no method, no result) has the whole message.
     inputs = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
-    whole = next(inputs, None)
-    return whole if isinstance(whole, dict) else None
+    members = next(inputs, None)
+    return members if isinstance(members, dict) else None
 
 
-def _id_of(whole: dict[str, Any] | None) -> int | str | None:
-    number = (whole or {}).get("id")
+def _id_of(members: dict[str, Any] | None) -> int | str | None:
+    number = (members or {}).get("id")
     return number if isinstance(number, int | str) and not isinstance(number, bool) else None
 
 
@@ -444,25 +446,25 @@ def _invalid_parts(problem: Exception) -> list[Any]:
     return problem.errors() if hasattr(problem, "errors") else []
 
 
-def _error(number: int | str, reason: str, what: str = "the answer", code: int = _PARSE_ERROR) -> Any:
+def _error(number: int | str, reason: str, subject: str = "the answer", code: int = _PARSE_ERROR) -> Any:
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
 
-    parse_error = ErrorData(code=code, message=f"Failed to parse {what}: {reason}")
+    parse_error = ErrorData(code=code, message=f"Failed to parse {subject}: {reason}")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=parse_error))
 
 
-def _reason(problem: Exception, whole: dict[str, Any]) -> str:
+def _reason(problem: Exception, answer: dict[str, Any]) -> str:
     """Return why an answer cannot be read: invalid JSON, or a problem in its result or error."""
     details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
         return str(details[0]["msg"])
     for member in ("error", "result"):
-        for detail in details if member in whole else ():
+        for detail in details if member in answer else ():
             if member in detail["loc"]:
                 return f"{'.'.join(map(str, detail['loc'][1:]))}: {detail['msg']}"
-    known = {"result", "error"} & whole.keys()
-    return "it is not JSON-RPC 2.0" if known else "it has neither a result nor an error"
+    kinds = {"result", "error"} & answer.keys()
+    return "it is not JSON-RPC 2.0" if kinds else "it has neither a result nor an error"
 
 
 # Errors of requests.
@@ -480,7 +482,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
 
 def request_error(
-    error: BaseException, place: ErrorContext, what: str, seconds: float | None = None, attempt: Attempt | None = None
+    error: BaseException, place: ErrorContext, title: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
     """Say why a request on an open session, such as `"weather:forecast"`, failed."""
     cause = leaf(error)
@@ -489,22 +491,22 @@ def request_error(
     if not_recorded(cause, place):
         return errors.CassetteError(str(cause))
     if attempt is not None and attempt.status in BUSY:
-        return _protocol_error(cause, place, what, attempt)
+        return _protocol_error(cause, place, title, attempt)
     if timed_out(cause) or waited_in_vain(cause):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
-        return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
+        return errors.RequestTimeoutError(f"{title}: timed out: no answer{after}. The call was cancelled.")
     if is_closed(cause):
         return closed_error(place, cause)
     broken = unreadable(cause) if is_mcp_error(cause) else ""
     if is_mcp_error(cause) and not broken:
-        return _protocol_error(cause, place, what, attempt)
+        return _protocol_error(cause, place, title, attempt)
     # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
     if isinstance(cause, ValueError | RuntimeError) or broken:
         reason = place.masked(broken)[:300] or text_of(cause, place)
-        said = _unread_line(attempt, place) if broken else ""
-        invalid = errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}{said}")
-        return with_whole(invalid, cause, place, attempt.body if said and attempt is not None else "")
-    return errors.SessionError(f"{what}: {type(cause).__name__}: {text_of(cause, place)}")
+        body_line = _unread_line(attempt, place) if broken else ""
+        invalid = errors.InvalidResponseError(f"{title}: the server's answer breaks the protocol: {reason}{body_line}")
+        return with_whole(invalid, cause, place, attempt.body if body_line and attempt is not None else "")
+    return errors.SessionError(f"{title}: {type(cause).__name__}: {text_of(cause, place)}")
 
 
 def why_unanswered(error: BaseException, *, is_closing: bool) -> Fault:
@@ -528,14 +530,14 @@ def timed_out(error: BaseException) -> bool:
 
 
 def closed_error(
-    place: ErrorContext, reason: BaseException | None = None, what: str = "", begun: Position | None = None
+    place: ErrorContext, reason: BaseException | None = None, title: str = "", offset: Position | None = None
 ) -> errors.SessionClosedError:
     """Say that a session has ended, why if known, and how to open it again; with `what` before that was answered."""
     name, why = place.name, why_closed(place, reason)
-    ended = f"{what or name}: the session has ended{why}"
-    ended += " before the answer came, so it may have run" if what else ""
-    stderr = place.cause_lines(since=begun if what else place.stderr_offset)
-    return errors.SessionClosedError(f"{ended}; `%mcp reconnect {name}` opens it again.{stderr}", stderr=place.stderr())
+    text = f"{title or name}: the session has ended{why}"
+    text += " before the answer came, so it may have run" if title else ""
+    stderr = place.cause_lines(since=offset if title else place.stderr_offset)
+    return errors.SessionClosedError(f"{text}; `%mcp reconnect {name}` opens it again.{stderr}", stderr=place.stderr())
 
 
 def why_closed(place: ErrorContext, reason: BaseException | None = None) -> str:
@@ -548,14 +550,14 @@ def why_closed(place: ErrorContext, reason: BaseException | None = None) -> str:
     return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
 
 
-def _protocol_error(cause: Any, place: ErrorContext, what: str, attempt: Attempt | None) -> errors.ProtocolError:
+def _protocol_error(cause: Any, place: ErrorContext, title: str, attempt: Attempt | None) -> errors.ProtocolError:
     status = attempt.status if attempt is not None else None
     wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
     code, data = getattr(cause, "code", _INTERNAL_ERROR), getattr(cause, "data", None)
     text = _status_words(cause, place, status, wait) if status in BUSY or _is_made_up(cause) else ""
     body = attempt.body if attempt is not None and _is_made_up(cause) else ""
-    text = text + _body_line(body, status or 0, place) if text else _code_words(cause, place, what)
-    refused = errors.ProtocolError(f"{what}: {text}", code, data, status=status, retry_after=wait)
+    text = text + _body_line(body, status or 0, place) if text else _code_words(cause, place, title)
+    refused = errors.ProtocolError(f"{title}: {text}", code, data, status=status, retry_after=wait)
     with_whole(refused, cause, place, body)
     if "\n" in refused.details.partition("\ndata: ")[0] or refused.details.count("\n") > 1:
         before = "; " if "\n" in text else "\n  "
@@ -578,14 +580,14 @@ def _status_words(cause: Any, place: ErrorContext, status: int | None, wait: flo
         meaning = own or ("it got too many requests" if status == 429 else "the server is not ready")
         return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
     reason = refused_with(status)
-    return sentence(reason.what, own or reason.todo)
+    return sentence(reason.problem, own or reason.todo)
 
 
-def _code_words(cause: Any, place: ErrorContext, what: str) -> str:
+def _code_words(cause: Any, place: ErrorContext, title: str) -> str:
     """Name the code, its meaning and whose fault it is; on a second line what to do, if known."""
     if method := asked_in_vain(str(cause)):
         return instead(method)
-    fault = of_code(cause.code, what.rpartition(" ")[2], cause)
+    fault = of_code(cause.code, title.rpartition(" ")[2], cause)
     text = f"{clause(text_of(cause, place))} ({cause.code}, {fault.meaning}; fault: {who(fault)})"
     todo = fault.help.replace("{server}", place.name)
     more = "; ".join(part for part in (_details(cause.data), todo) if part)
@@ -594,8 +596,8 @@ def _code_words(cause: Any, place: ErrorContext, what: str) -> str:
 
 def _details(data: Any) -> str:
     """Return the versions or capabilities that the `data` of an error names."""
-    named = data if isinstance(data, dict) else {}
-    supported, required = named.get("supported"), named.get("requiredCapabilities")
+    members = data if isinstance(data, dict) else {}
+    supported, required = members.get("supported"), members.get("requiredCapabilities")
     if isinstance(supported, list):
         return f"it takes {_names(supported)}"
     return f"it wants {_names(required)}" if isinstance(required, dict) else ""
@@ -608,24 +610,24 @@ def _names(values: Iterable[object]) -> str:
 # Why a tool failed, from the server's stderr: since SDK 2.3 MCPServer tells it only its own log.
 
 _BEGINS = "Traceback (most recent call last):"
-_CAUSED = "The above exception was the direct"
+_CAUSE_FOLLOWS = "The above exception was the direct"
 """How Python introduces the cause of an exception: the part that stays on one line when rich formats it."""
 
-_FAILED = "Error executing tool "
+_TOOL_ERROR = "Error executing tool "
 
 _MODULE = re.compile(r"^(?:\w+\.)+")
 _FRAME = "╰"  # begins the last line of a traceback by rich, which MCPServer logs with if it is installed
 
 
-def clue(place: ErrorContext, tool: str, begun: Position | None) -> str:
+def clue(place: ErrorContext, tool: str, offset: Position | None) -> str:
     """Return words after `half:add failed` that lead to the cause, or "".
 
     `begun` is the end of the server's stderr when the tool was called; None if this host does not have the stderr.
     """
-    if begun is None:
+    if offset is None:
         return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""
     where = f"`%mcp logs {place.name}`"
-    causes = causes_in(place.stderr(begun), tool)
+    causes = causes_in(place.stderr(offset), tool)
     if len(causes) > 1:  # nothing tells which of them belongs to this call
         return f" without saying why; calls overlapped, so {where} has all reasons"
     cause = one_line(_MODULE.sub("", "".join(causes)), 300)
@@ -648,10 +650,10 @@ def causes_in(stderr: str, tool: str) -> set[str]:
     {'ValueError: no ink'}
     """
     lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
-    ends = [number for number, line in enumerate(lines) if line.lstrip().startswith(_CAUSED)]
+    ends = [number for number, line in enumerate(lines) if line.lstrip().startswith(_CAUSE_FOLLOWS)]
     causes = set()
     for begin, end, after in zip([0, *ends], ends, [*ends[1:], len(lines)], strict=False):
-        if re.search(rf"{_FAILED}{re.escape(tool)}(?![\w./-])", " ".join(map(str.strip, lines[end:after]))):
+        if re.search(rf"{_TOOL_ERROR}{re.escape(tool)}(?![\w./-])", " ".join(map(str.strip, lines[end:after]))):
             causes.add(_cause(lines[begin:end]))
     return causes
 
@@ -681,21 +683,21 @@ def away(backoff: Backoff | None) -> str:
     return f"{text}, next in {duration(round(backoff.next - time.monotonic()))}"
 
 
-def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
+def waited_error(server: str, title: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
     """Say that a request was not sent because its session did not come back in time."""
     error = SessionClosedError(
-        f"{what}: not sent: the session did not come back within {seconds:g} s ({away(backoff)}); "
+        f"{title}: not sent: the session did not come back within {seconds:g} s ({away(backoff)}); "
         f"`%mcp reconnect {server}` tries it at once.{_last_line(last)}"
     )
     error.sent, error.waited = False, True
     return error
 
 
-def lost_error(server: str, what: str, why: BaseException, place: ErrorContext) -> SessionClosedError:
+def lost_error(server: str, title: str, why: BaseException, place: ErrorContext) -> SessionClosedError:
     """Say that the connection was lost before a request was answered, and that it was not sent again."""
     because = clause(text_of(why, place))
     return SessionClosedError(
-        f"{what}: the connection was lost before the answer came ({because}), so it may have run; it was not sent "
+        f"{title}: the connection was lost before the answer came ({because}), so it may have run; it was not sent "
         f"again. The session of {server} comes back by itself."
     )
 

@@ -128,11 +128,11 @@ class ResilientClient:
         if request.method == "POST" and self._sse_url:
             response = await self._posted(request, session, options)
         elif _HAS_NO_ANSWER.match(await request.aread()):  # that of a redirect is not read yet
-            response = await self._told(request, session, options)
+            response = await self._send_unanswered(request, session, options)
         elif session is None:
             response = await self._opening(request, options)
         else:
-            response = await self._one(request, session, options)
+            response = await self._send_one(request, session, options)
         # The SDK requests the notification stream while it sends `notifications/initialized`, and sends no request
         # before that is answered.
         if not self._stream_answered.is_set():
@@ -141,7 +141,7 @@ class ResilientClient:
             self._stream_answered.set()
         return response
 
-    async def _one(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
+    async def _send_one(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
         """Send one message; a failure becomes an error answer, which fails only this message."""
         try:
             response = await self._read(await self._client.send(request, **options))
@@ -158,12 +158,14 @@ class ResilientClient:
             return response
         return _failure(request, f"Connection closed: {problem}")
 
-    async def _told(self, request: httpx2.Request, session: Client | None, options: dict[str, Any]) -> httpx2.Response:
+    async def _send_unanswered(
+        self, request: httpx2.Request, session: Client | None, options: dict[str, Any]
+    ) -> httpx2.Response:
         """Send a message that has no answer, and go on if the server does not say that it took it."""
-        one = self._opening(request, options) if session is None else self._one(request, session, options)
+        sending = self._opening(request, options) if session is None else self._send_one(request, session, options)
         try:
             async with asyncio.timeout(self._taking):
-                return await one
+                return await sending
         except TimeoutError:
             self._taking = LATER_SECONDS
             self._wire.remark("it does not answer the POST of a notification (202 is right)")
@@ -190,7 +192,7 @@ class ResilientClient:
         """Read the answer to a POST as what it is; follow a stream."""
         if self._sse_url:  # the stream of the session
             if not is_stream(response):
-                return _noted(await read_whole(response))
+                return _note_body(await read_whole(response))
             response.stream = self._inbox = Inbox(response, self._sse_url, self._wire.remark)
             return response
         if not is_stream(response):
@@ -201,7 +203,7 @@ class ResilientClient:
                 if (there.url.scheme, there.url.host, there.url.port) == (here.scheme, here.host, here.port):
                     text = f"{here.path} redirects to {there.url.path} with each request; connect to that"
                     self._wire.remark(text, logged=False)  # it works
-            return _noted(await read_answer(response, self._wire.remark))
+            return _note_body(await read_answer(response, self._wire.remark))
         response.stream = _Followed(response, self._wire)
         accept(response, self._wire.remark)
         return response
@@ -217,7 +219,7 @@ class ResilientClient:
             response = await self._client.send(request, **options)
             if is_stream(response) or response.has_redirect_location:
                 return response
-            response = _noted(await read_whole(response))
+            response = _note_body(await read_whole(response))
         except httpx2.RequestError as error:
             if (attempt := current_attempt.get()) is not None:
                 attempt.error = error
@@ -246,7 +248,7 @@ class ResilientClient:
             raise httpx2.RequestError("nobody waits for the answer any more", request=request)
         while True:
             session = self._wire.session
-            asked = None
+            pause_hint = None
             try:
                 try:
                     response = await self._client.send(request, **options)
@@ -261,10 +263,10 @@ class ResilientClient:
                 away = response.status_code in AWAY or response.status_code == _STILL_OPEN
                 if session is None or not away or (attempt is not None and attempt.over):
                     return await self._opened(response, session)
-                asked = retry_after(response.headers.get("retry-after"))
+                pause_hint = retry_after(response.headers.get("retry-after"))
                 await response.aclose()
             pause = backoff.pause()
-            await asyncio.sleep(max(pause, min(asked or 0.0, LONGEST_PAUSE)))
+            await asyncio.sleep(max(pause, min(pause_hint or 0.0, LONGEST_PAUSE)))
 
     async def _opened(self, response: httpx2.Response, session: Client | None) -> httpx2.Response:
         """Follow a stream that was opened, or tell what it means that it was not.
@@ -340,7 +342,7 @@ def _circle(request: httpx2.Request) -> str:
     return ", ".join(httpx2.URL(url).path for url in way)
 
 
-def _noted(response: httpx2.Response) -> httpx2.Response:
+def _note_body(response: httpx2.Response) -> httpx2.Response:
     """Note the beginning of a body in its attempt: the SDK does not read what is no answer."""
     if not is_stream(response) and (attempt := current_attempt.get()) is not None:
         attempt.body = response.content[: 2 * MAX_WHOLE].decode("utf-8", "replace")

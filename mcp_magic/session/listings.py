@@ -108,8 +108,14 @@ class Listings:
         raise UnknownPromptError(self.why_unknown("prompts", name))
 
     async def define(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
-        """Do what `Connection.define` says."""
-        self._supervisor.check_process()
+        """Return the definition of a tool for a call, within its time-out; None if it may be missing, and is.
+
+        Raises:
+            RequestTimeoutError: The tools were not listed in time; the call was not sent.
+            UnknownToolError: The server has no such tool, or its definition cannot be used.
+        """
+        if self._supervisor.is_of_other_process:
+            self._supervisor.check_process()
         if (definition := self._catalog.tool(tool)) is not None:
             return definition
         title = f"{self._name}:{tool}"

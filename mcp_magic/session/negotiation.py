@@ -88,13 +88,13 @@ def named_versions(message: str, data: Any) -> list[str]:
     members, text = data if isinstance(data, dict) else {}, message[:2000]
     supported = next((members[name] for name in _LISTS if isinstance(members.get(name), list)), None)
     if supported is not None:
-        named = [str(version)[:40] for version in supported[:MAX_VERSIONS]]
+        versions = [str(version)[:40] for version in supported[:MAX_VERSIONS]]
     elif "version" in text.lower():
-        asked = (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION)
-        named = [version for version in _VERSION.findall(text)[:MAX_VERSIONS] if version not in asked]
+        own = (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION)
+        versions = [version for version in _VERSION.findall(text)[:MAX_VERSIONS] if version not in own]
     else:
-        named = []
-    return sorted(dict.fromkeys(named), reverse=True)
+        versions = []
+    return sorted(dict.fromkeys(versions), reverse=True)
 
 
 def older_version(versions: Sequence[str]) -> str:
@@ -118,13 +118,13 @@ class Negotiation:
     `version` is what the handshake asks for after it was refused, "" for the newest.
     """
 
-    def __init__(self, spec: Spec, known: list[Spec]) -> None:
+    def __init__(self, spec: Spec, handshake_only: list[Spec]) -> None:
         self._spec = spec
-        self._known = known
+        self._known = handshake_only
         self._free = spec.protocol == "auto"
         self._tries = 0
         self.version = ""
-        self.way = "handshake" if self._free and spec in known else spec.protocol
+        self.way = "handshake" if self._free and spec in handshake_only else spec.protocol
 
     def probe(self, errlog: ErrorLog | None) -> Probe:
         """Return the probe of a new session; `errlog` is the stderr of a process that this host started."""
@@ -163,18 +163,18 @@ class Negotiation:
 
     def another(self, error: BaseException, probe: Probe) -> bool:
         """Decide whether to retry a failed opening the other way; if so, set `way` to it."""
-        found = leaf(error)
+        cause = leaf(error)
         self._tries += 1
-        if not self._free or self._tries > 1 or isinstance(found, MCPMagicError) or is_unreachable(found):
+        if not self._free or self._tries > 1 or isinstance(cause, MCPMagicError) or is_unreachable(cause):
             return False
         if self.way == "handshake":
             self._remember(handshake=False)
             self.way = "auto"
-            return probe.begun and (is_mcp_error(found) or is_transport_error(found))
-        refused = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED
+            return probe.begun and (is_mcp_error(cause) or is_transport_error(cause))
+        refused = is_mcp_error(cause) and getattr(cause, "code", None) != _UNSUPPORTED
         if self._spec.transport == "http":  # over HTTP the probe leaves no state behind that could disturb `initialize`
-            refused = has_ended(found)
-        if not probe.sent or probe.discovered or not (refused or is_transport_error(found)):
+            refused = has_ended(cause)
+        if not probe.sent or probe.discovered or not (refused or is_transport_error(cause)):
             return False
         self.way = "handshake"
         return True
@@ -200,7 +200,7 @@ class Probe:
         """Whether the server is a process of this host that has not answered yet."""
         return self._errlog is not None and self.unanswered
 
-    def asked(self, message: Any) -> None:
+    def note_sent(self, message: Any) -> None:
         """Note a message to the server."""
         self.begun = True
         fields = message.__dict__
@@ -247,12 +247,12 @@ async def discover_only(client: Client) -> None:
 
     session, answer = client.session, None
     while answer is None:
-        asked = time.monotonic()
+        started = time.monotonic()
         try:
             answer = await session.send_discover(client.protocol_version)
         except MCPError as error:
             # The SDK waits ten seconds, and a program may take longer to start; the session has a deadline of its own.
-            if error.code != REQUEST_TIMEOUT or time.monotonic() - asked < DISCOVER_TIMEOUT_SECONDS:
+            if error.code != REQUEST_TIMEOUT or time.monotonic() - started < DISCOVER_TIMEOUT_SECONDS:
                 raise
     session.adopt(DiscoverResult.model_validate(answer))
 
@@ -265,7 +265,7 @@ LOOK_SECONDS = 0.25  # seconds between two looks at a process's output and at th
 
 CONFIRM_SECONDS = 0.5  # seconds that a server which answers at a URL still has to answer over its output
 
-NAMED = 8  # maximum number of addresses to try
+MAX_ADDRESSES = 8  # maximum number of addresses to try
 
 ANSWER_SECONDS = 1.0  # deadline in seconds for an answer at a URL
 
@@ -288,17 +288,17 @@ class ListensError(Exception):
         self.url = url
 
 
-async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], end: Callable[[], None]) -> T:
+async def unless_listening(beginning: Awaitable[T], read_output: Callable[[], str], end: Callable[[], None]) -> T:
     """Await the opening of a stdio session; raise ListensError if the program turns out to listen at a URL instead.
 
     `heard` returns its output so far. `end` tells it to end, before `beginning` is cancelled, which waits for it.
     """
     limit = asyncio.timeout(None)
-    found = ""
+    url = ""
 
     async def watch() -> None:
-        nonlocal found
-        found = await _found(heard)
+        nonlocal url
+        url = await _find_url(read_output)
         await asyncio.sleep(CONFIRM_SECONDS)
         limit.reschedule(asyncio.get_running_loop().time())
         end()
@@ -312,18 +312,18 @@ async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], en
             raise
     finally:
         watching.cancel()
-    raise ListensError(found)
+    raise ListensError(url)
 
 
-async def _found(heard: Callable[[], str]) -> str:
+async def _find_url(read_output: Callable[[], str]) -> str:
     """Return the URL at which an MCP server answers, as soon as one does."""
-    while not addresses(heard()):
+    while not addresses(read_output()):
         await asyncio.sleep(LOOK_SECONDS)
     import httpx2
 
     async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:  # no proxy
         while True:
-            for url in addresses(heard()):
+            for url in addresses(read_output()):
                 with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
                     if await _speaks(client, url):
                         return url
@@ -336,8 +336,8 @@ def named_url(text: str) -> str:
     >>> named_url("INFO: Uvicorn running on http://127.0.0.1:8000/mcp (Press CTRL+C to quit)")
     'http://127.0.0.1:8000/mcp'
     """
-    found = _URL.search(text)
-    return found[0].rstrip(".,;:") if found else ""
+    match = _URL.search(text)
+    return match[0].rstrip(".,;:") if match else ""
 
 
 def addresses(text: str) -> list[str]:
@@ -348,14 +348,14 @@ def addresses(text: str) -> list[str]:
     >>> addresses("listening on port 3001")[0]
     'http://127.0.0.1:3001'
     """
-    named = [url.rstrip(".,;:/") for url in _URL.findall(text) if _HERE.match(url)]
-    named += [f"http://127.0.0.1:{port}" for port in _PORT.findall(text)]
-    found = []
-    for url in named[:NAMED]:
+    bases = [url.rstrip(".,;:/") for url in _URL.findall(text) if _HERE.match(url)]
+    bases += [f"http://127.0.0.1:{port}" for port in _PORT.findall(text)]
+    urls = []
+    for url in bases[:MAX_ADDRESSES]:
         url = url.replace("//0.0.0.0", "//127.0.0.1").replace("//[::]", "//[::1]")
         bare = url.count("/") == 2
-        found += [url, *(f"{url}{path}" for path in _PATHS if bare)]
-    return list(dict.fromkeys(found))
+        urls += [url, *(f"{url}{path}" for path in _PATHS if bare)]
+    return list(dict.fromkeys(urls))
 
 
 async def _speaks(client: httpx2.AsyncClient, url: str) -> bool:

@@ -49,14 +49,14 @@ async def follow_changes(
     `note` gets each event. `missed` is called when the stream is open again: changes meanwhile were not announced.
     `doubted` gets the error when the connection to the server is lost.
     """
-    wanted = _announced(client)
-    if client.session.discover_result is None or not any(wanted.values()):
+    filters = _announced(client)
+    if client.session.discover_result is None or not any(filters.values()):
         return
     backoff, again = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
     while True:
         started = time.monotonic()
         try:
-            async with client.listen(**wanted) as events:
+            async with client.listen(**filters) as events:
                 if again:
                     missed()
                 async for event in events:
@@ -72,11 +72,11 @@ async def follow_changes(
 
 
 def _announced(client: Client) -> dict[str, Any]:
-    capabilities = client.server_capabilities
-    return {
-        f"{kind}_list_changed": bool((found := getattr(capabilities, kind)) is not None and found.list_changed)
-        for kind in ("tools", "prompts", "resources")
-    }
+    filters = {}
+    for kind in ("tools", "prompts", "resources"):
+        capability = getattr(client.server_capabilities, kind)
+        filters[f"{kind}_list_changed"] = bool(capability is not None and capability.list_changed)
+    return filters
 
 
 # Log messages of a server.
@@ -123,8 +123,8 @@ class Logs:
     async def __call__(self, params: Any) -> None:
         """Take a log notification, and report it to the call that caused it."""
         message = self._keep(params.level, (params.logger or "")[:MAX_LOGGER], params.data)
-        if found := caused_by(self._calls):
-            found[-1].logged(message, others=len(found) - 1)
+        if causes := caused_by(self._calls):
+            causes[-1].logged(message, others=len(causes) - 1)
 
     def _keep(self, level: str, logger: str, data: Any) -> LogMessage:
         cut = Cut(self.masked)
@@ -163,8 +163,8 @@ async def request_level(client: Client, level: str) -> bool:
     if client.session.discover_result is None and logs:
         from mcp_types import EmptyResult, SetLevelRequest, SetLevelRequestParams
 
-        asked = SetLevelRequest(params=SetLevelRequestParams(level=checked(level)))
-        await client.session.send_request(asked, EmptyResult)
+        request = SetLevelRequest(params=SetLevelRequestParams(level=checked(level)))
+        await client.session.send_request(request, EmptyResult)
     return logs
 
 
@@ -188,7 +188,7 @@ class Notices:
 
     def __init__(
         self,
-        changed: Callable[[str], None],
+        on_change: Callable[[str], None],
         roots: Roots,
         logs: Logs,
         questions: Questions,
@@ -200,7 +200,7 @@ class Notices:
         self.remarks = Remarks(logs.log, logs.masked)
         self.reader = Reader(self.remarks.add)
         self.questions = questions
-        self._changed = changed
+        self._changed = on_change
         self._roots = roots
         self._doubted = doubted
         self._clock = clock

@@ -59,7 +59,7 @@ def read_again(problem: ValidationError) -> Any:
 
     details = problem.errors(include_url=False)
     oddities: list[str] = []
-    sent: Any = None
+    original: Any = None
     if details[0]["type"] == "json_invalid":
         raw = details[0].get("input", "")
         text = raw.decode("utf-8", "replace") if isinstance(raw, bytes | bytearray) else str(raw)
@@ -69,8 +69,8 @@ def read_again(problem: ValidationError) -> Any:
         if not oddities:
             return None
         try:
-            whole = json.loads(mended)
-            sent = json.loads(_with_long_integers(text.removeprefix("\ufeff")), strict=False)
+            members = json.loads(mended)
+            original = json.loads(_with_long_integers(text.removeprefix("\ufeff")), strict=False)
             jsonrpc_message_adapter.validate_json(mended)  # JSON that is nested too deeply stays an error
         except ValidationError as error:
             if error.errors(include_url=False)[0]["type"] == "json_invalid":
@@ -80,16 +80,16 @@ def read_again(problem: ValidationError) -> Any:
     else:
         # pydantic tries request and answer in turn; each "missing" error has the whole message
         inputs = (detail["input"] for detail in details if len(detail["loc"]) == 2 and detail["type"] == "missing")
-        whole = next(inputs, None)
-    if not isinstance(whole, dict):
+        members = next(inputs, None)
+    if not isinstance(members, dict):
         return None
-    sent = _mended_members(sent, []) if isinstance(sent, dict) else None
-    whole = _mended_members(whole, oddities)
+    original = _mended_members(original, []) if isinstance(original, dict) else None
+    members = _mended_members(members, oddities)
     try:
-        message = jsonrpc_message_adapter.validate_python(whole, by_name=False)
+        message = jsonrpc_message_adapter.validate_python(members, by_name=False)
     except ValidationError:
         return None
-    return _mended_type(type(message)).of(message, sent, tuple(oddities)) if oddities else None
+    return _mended_type(type(message)).of(message, original, tuple(oddities)) if oddities else None
 
 
 MAX_BEGINNINGS = 20  # places in a line at which a message may begin
@@ -176,19 +176,19 @@ def _mended_text(text: str, oddities: list[str]) -> str:
         text = text[1:]
         oddities.append("its messages begin with a byte-order mark; JSON-RPC has none")
     if "\\u" in text:
-        whole = _SURROGATES.sub(lambda match: match[1] + (match[2] or "\\ufffd"), text)
-        if whole != text:
-            text = whole
+        repaired = _SURROGATES.sub(lambda match: match[1] + (match[2] or "\\ufffd"), text)
+        if repaired != text:
+            text = repaired
             oddities.append("it sends halves of surrogate pairs, cut from emoji for example; they are read as U+FFFD")
     if _CONTROL.search(text):
-        whole = _TEXT.sub(lambda match: _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", match[0]), text)
-        if whole != text:
-            text = whole
+        repaired = _TEXT.sub(lambda match: _CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", match[0]), text)
+        if repaired != text:
+            text = repaired
             oddities.append("it sends control characters in texts without escaping them")
-    whole = _with_long_integers(text)
-    if whole != text:
+    repaired = _with_long_integers(text)
+    if repaired != text:
         oddities.append("it sends integers of more than 4,300 digits; they are read as texts")
-    return whole
+    return repaired
 
 
 def _with_long_integers(text: str) -> str:
@@ -196,30 +196,30 @@ def _with_long_integers(text: str) -> str:
     return _LONG.sub(lambda match: f'"{match[1]}"' if match[1] else match[0], text)
 
 
-def _mended_members(whole: dict[str, Any], oddities: list[str]) -> dict[str, Any]:
+def _mended_members(members: dict[str, Any], oddities: list[str]) -> dict[str, Any]:
     """Return the members of a JSON-RPC message."""
-    whole = dict(whole)
-    is_answer = "method" not in whole and whole.get("id") is not None and bool(whole.keys() & {"result", "error"})
-    if is_answer and whole.get("jsonrpc") != "2.0":
-        whole["jsonrpc"] = "2.0"
+    members = dict(members)
+    is_answer = "method" not in members and members.get("id") is not None and bool(members.keys() & {"result", "error"})
+    if is_answer and members.get("jsonrpc") != "2.0":
+        members["jsonrpc"] = "2.0"
         oddities.append('its answers have no "jsonrpc": "2.0"')
-    if is_answer and isinstance(whole["id"], float) and whole["id"].is_integer():
-        whole["id"] = int(whole["id"])
+    if is_answer and isinstance(members["id"], float) and members["id"].is_integer():
+        members["id"] = int(members["id"])
         oddities.append("its answers have ids such as 7.0 for 7")
     for member in ("result", "params"):
-        if whole.get(member) == [] and isinstance(whole[member], list):
-            whole[member] = {}
+        if members.get(member) == [] and isinstance(members[member], list):
+            members[member] = {}
             oddities.append(f"it sends [] for an empty object as the {member} of a message")
-    error = whole.get("error")
-    if is_answer and error is None and not isinstance(whole.get("result"), dict):
-        oddities.append(f"the result of an answer is {_brief(whole.get('result'))}, not an object; it is kept")
-        whole["result"] = {BARE: whole.get("result")}
-    if is_answer and error is not None and whole.get("result") is None:
+    error = members.get("error")
+    if is_answer and error is None and not isinstance(members.get("result"), dict):
+        oddities.append(f"the result of an answer is {_brief(members.get('result'))}, not an object; it is kept")
+        members["result"] = {BARE: members.get("result")}
+    if is_answer and error is not None and members.get("result") is None:
         mended = mended_error(error)
         if mended != error:
-            whole["error"] = mended
+            members["error"] = mended
             oddities.append("its errors have no code that is a number and no message that is a text")
-    return whole
+    return members
 
 
 def mended_error(error: Any) -> dict[str, Any]:
@@ -291,14 +291,14 @@ def read_batch(problem: ValidationError) -> list[Any] | None:
             messages.append(read_members(members))
         except ValidationError as error:
             messages.append(error)
-    return messages if any(not isinstance(one, Exception) for one in messages) else None
+    return messages if any(not isinstance(part, Exception) for part in messages) else None
 
 
 def as_one(messages: list[Any]) -> Any:
     """Return a message for the SDK's transports that carries several; an answer if there is one among them."""
     from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
-    answer = next((one for one in messages if isinstance(one, JSONRPCResponse | JSONRPCError)), None)
+    answer = next((message for message in messages if isinstance(message, JSONRPCResponse | JSONRPCError)), None)
     if answer is None:
         carrier = _batch_type(JSONRPCNotification).model_construct(jsonrpc="2.0", method="")
     else:
@@ -377,8 +377,8 @@ class _Part:
         wrong = f"is {_brief(node)}, not {expected}" if expected else f"is {_brief(node)}: {problem['msg']}"
         if path not in self._tried and path[-1] not in self._keys:
             self._tried.add(path)
-            named = next(name for name in reversed(("", *path)) if isinstance(name, str))
-            mended = _mended(node, problem["type"], named)
+            member = next(name for name in reversed(("", *path)) if isinstance(name, str))
+            mended = _mended(node, problem["type"], member)
             if mended is not None:
                 parent[path[-1]] = mended
                 self._remark(f"{self._owner}: {_dotted(path)} {wrong}; it is read as {_brief(mended)}")
@@ -488,8 +488,8 @@ def read_handshake(method: str, result: dict[str, Any], remark: Remark) -> dict[
         read = _Part(mended, owner, remark, ()).fit(model)
     except UnreadableError:
         return result
-    known: dict[str, Any] = read.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**known, **{name: value for name, value in result.items() if name not in model_members(model)}}
+    fields: dict[str, Any] = read.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {**fields, **{name: value for name, value in result.items() if name not in model_members(model)}}
 
 
 def _with_version(result: dict[str, Any], owner: str, remark: Remark) -> dict[str, Any]:
@@ -501,7 +501,7 @@ def _with_version(result: dict[str, Any], owner: str, remark: Remark) -> dict[st
         return result
     version = VERSIONS[-1]
     if isinstance(stated, str) and re.match(r"\d{4}-\d\d-\d\d", stated):
-        version = max((known for known in VERSIONS if known <= stated), default=VERSIONS[0])
+        version = max((candidate for candidate in VERSIONS if candidate <= stated), default=VERSIONS[0])
     remark(f"{owner}: protocolVersion is {_brief(stated)}, which mcp_magic does not know; {version} is spoken")
     return {**result, "protocolVersion": version}
 
@@ -623,8 +623,8 @@ def read_items(method: str, value: Any, remark: Remark) -> tuple[list[Any], list
         if (item := _plain(kind, model, raw)) is not None:
             items.append(item)
             continue
-        named = raw.get(kind.key) if isinstance(raw, dict) else None
-        name = one_line(named if isinstance(named, str) else _brief(named), 80) if named is not None else ""
+        key = raw.get(kind.key) if isinstance(raw, dict) else None
+        name = one_line(key if isinstance(key, str) else _brief(key), 80) if key is not None else ""
         owner = f"the {kind.word} `{name}`" if name else f"the {kind.word} number {number + 1}"
         try:
             items.append(_definition(kind, model, raw, owner, remark))
@@ -710,7 +710,7 @@ def _input_schema(value: Any, is_given: bool, owner: str, remark: Remark) -> dic
     if kind == "object":
         return schema
     kinds = [kind] if not isinstance(kind, list) else kind
-    if kind is None or any(isinstance(one, str) and one.lower() == "object" for one in kinds):
+    if kind is None or any(isinstance(item, str) and item.lower() == "object" for item in kinds):
         wrong = "no type" if kind is None else f"the type {_brief(kind)}"
         remark(f"{owner}: inputSchema has {wrong}; it is taken as an object")
         return {"type": "object", **{name: inner for name, inner in schema.items() if name != "type"}}
@@ -777,8 +777,8 @@ def unreadable_question(raw: dict[str, Any]) -> UnreadableError | None:
     """Return the error that says which member of a server's questions is wrong, or None."""
     import mcp_types
 
-    asked = raw.get("inputRequests")
-    for question in asked.values() if isinstance(asked, dict) else ():
+    questions = raw.get("inputRequests")
+    for question in questions.values() if isinstance(questions, dict) else ():
         method, params = (question.get("method"), question.get("params")) if isinstance(question, dict) else ("", {})
         model: Any = {"sampling/createMessage": mcp_types.CreateMessageRequestParams}.get(str(method))
         if method == "elicitation/create":
@@ -802,11 +802,11 @@ class Reader:
     """Reads the results of one server; `remark` takes a sentence about each thing that was odd."""
 
     def __init__(self, remark: Remark) -> None:
-        self._said = 0
+        self._remark_count = 0
         self._to = remark
 
     def _remark(self, text: str) -> None:
-        self._said += 1
+        self._remark_count += 1
         self._to(text)
 
     def result(self, request: Any, raw: dict[str, Any], problem: Exception, unusable: list[Unusable]) -> Any:
@@ -815,23 +815,23 @@ class Reader:
         Definitions that cannot be used are added to `unusable`.
         """
         method = request.method
-        said = self._said
+        remarks = self._remark_count
         if raw.get("resultType") == "input_required":
             raise unreadable_question(raw) or problem
         if raw.get("resultType") not in (None, "complete"):
             raise problem
         raw = _whole_result(method, raw)
         try:
-            answer = self._list(method, raw, unusable) if method in _LISTS else self._other(request, raw)
+            answer = self._list(method, raw, unusable) if method in _LISTS else self._read_result(request, raw)
         except UnreadableError:
             raise problem from None
         if answer is None:
             raise problem
-        if self._said == said:  # the version's own model has refused what was read
+        if self._remark_count == remarks:  # the version's own model has refused what was read
             self._remark(f"the answer to {method} breaks the protocol: {_first(problem)}")
         return answer
 
-    def _other(self, request: Any, raw: dict[str, Any]) -> Any:
+    def _read_result(self, request: Any, raw: dict[str, Any]) -> Any:
         import mcp_types
 
         params: Any = request.params
@@ -870,16 +870,16 @@ class Reader:
         """Return the definitions of a page, and those that cannot be used, without a request of the SDK."""
         from mcp_types.methods import validate_server_result
 
-        said = self._said
-        found = read_items(method, raw.get(_LISTS[method].member), self._remark)
-        if self._said == said:
+        remarks = self._remark_count
+        items = read_items(method, raw.get(_LISTS[method].member), self._remark)
+        if self._remark_count == remarks:
             try:
                 validate_server_result(method, version, raw)
             except ValidationError as problem:
                 self._remark(f"the answer to {method} breaks the protocol: {_first(problem)}")
             except (ValueError, KeyError):  # a version without this method
                 pass
-        return found
+        return items
 
     def call_result(self, tool: str, raw: dict[str, Any]) -> Any:
         """Return the result of a call, block by block. Raises UnreadableError."""
@@ -918,11 +918,11 @@ class Reader:
             return []
         from mcp.shared.inbound import find_invalid_x_mcp_header
 
-        kept = {tool.name for tool in page.tools}
+        listed_names = {tool.name for tool in page.tools}
         dropped = []
         for item in items:
             name = item.get("name") if isinstance(item, dict) else None
-            if not isinstance(name, str) or name in kept:
+            if not isinstance(name, str) or name in listed_names:
                 continue
             if reason := find_invalid_x_mcp_header(item.get("inputSchema")):
                 dropped.append(Unusable(one_line(name, 80), f"its x-mcp-header is invalid: {reason}"))
@@ -950,22 +950,22 @@ class Reader:
         if isinstance(raw, str):
             self._remark(f"{owner}: an item of contents is a text, not an object")
             raw = {"text": raw}
-        whole = dict(raw) if isinstance(raw, dict) else {}
-        if not isinstance(whole.get("uri"), str):
+        contents = dict(raw) if isinstance(raw, dict) else {}
+        if not isinstance(contents.get("uri"), str):
             self._remark(f"{owner}: an item of contents has no uri")
-            whole["uri"] = uri
-        if isinstance(whole.get("blob"), str):
-            return _Part({k: v for k, v in whole.items() if k != "text"}, owner, self._remark, ()).fit(
+            contents["uri"] = uri
+        if isinstance(contents.get("blob"), str):
+            return _Part({k: v for k, v in contents.items() if k != "text"}, owner, self._remark, ()).fit(
                 BlobResourceContents
             )
-        if "text" not in whole or whole["text"] is None:
+        if "text" not in contents or contents["text"] is None:
             self._remark(f"{owner}: an item of contents has neither text nor blob; it is shown as JSON")
-            return TextResourceContents(uri=whole["uri"], mime_type="application/json", text=_as_text(raw))
-        if not isinstance(whole["text"], str):
-            self._remark(f"{owner}: the text of an item is {_brief(whole['text'])}, not a text")
-            whole["text"] = _as_text(whole["text"])
-        whole.pop("blob", None)
-        return _Part(whole, owner, self._remark, ()).fit(TextResourceContents)
+            return TextResourceContents(uri=contents["uri"], mime_type="application/json", text=_as_text(raw))
+        if not isinstance(contents["text"], str):
+            self._remark(f"{owner}: the text of an item is {_brief(contents['text'])}, not a text")
+            contents["text"] = _as_text(contents["text"])
+        contents.pop("blob", None)
+        return _Part(contents, owner, self._remark, ()).fit(TextResourceContents)
 
     def _prompt(self, prompt: str, raw: dict[str, Any]) -> Any:
         from mcp_types import GetPromptResult, PromptMessage
@@ -1043,10 +1043,10 @@ class Reader:
             self._remark(f"{owner}: a link has no name")
             block["name"] = block["uri"]
 
-    def _unread(self, raw: Any, what: str, owner: str) -> Any:
+    def _unread(self, raw: Any, description: str, owner: str) -> Any:
         from mcp_types import EmbeddedResource, TextResourceContents
 
-        self._remark(f"{owner} has {what}; it is shown as JSON")
+        self._remark(f"{owner} has {description}; it is shown as JSON")
         kind = raw.get("type") if isinstance(raw, dict) else None
         name = re.sub(r"[^\w.+-]", "-", kind[:60]) if isinstance(kind, str) else "unknown"
         contents = TextResourceContents(uri=f"block:{name}", mime_type="application/json", text=_as_json(raw))

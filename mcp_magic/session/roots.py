@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Roots:
     """The roots of one session, which answer `roots/list`: information, no protection against a server here."""
 
-    def __init__(self, changed: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self.directories: tuple[Path, ...] = ()
-        self._changed = changed
+        self._changed = on_change
 
     async def set(self, *directories: str | Path, base: Path | None = None) -> None:
         """Replace the roots; without arguments there are none. Relative paths are below `base`, by default the cwd.
@@ -29,9 +29,9 @@ class Roots:
             ArgumentsError: One is no directory; the roots are unchanged.
             SessionError: The server could not be told.
         """
-        found = dict.fromkeys(_resolved(directory, base or working_directory()) for directory in directories)
-        if tuple(found) != self.directories:
-            self.directories = tuple(found)
+        resolved = dict.fromkeys(_resolved(directory, base or working_directory()) for directory in directories)
+        if tuple(resolved) != self.directories:
+            self.directories = tuple(resolved)
             await self._changed()
 
     async def __call__(self, context: Any) -> ListRootsResult:

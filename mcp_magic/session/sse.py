@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EVENTS = 100  # most events that wait to be read
 
-_ENDED = "the stream ended before it named its endpoint"
+_NO_ENDPOINT = "the stream ended before it named its endpoint"
 
 
 class Inbox(httpx2.AsyncByteStream):
@@ -65,11 +65,11 @@ class Inbox(httpx2.AsyncByteStream):
                 self._check(event)
                 await self._events.put(failed_event(event, None))
             if not self._is_named:
-                raise httpx2.SSEError(_ENDED)
+                raise httpx2.SSEError(_NO_ENDPOINT)
         except httpx2.SSEError as error:
             why = error
         except Exception as error:
-            why = error if self._is_named else httpx2.SSEError(f"{_ENDED}: {error}".removesuffix(": "))
+            why = error if self._is_named else httpx2.SSEError(f"{_NO_ENDPOINT}: {error}".removesuffix(": "))
         await self._events.put(why)
 
     def _check(self, event: bytes) -> None:
@@ -78,9 +78,9 @@ class Inbox(httpx2.AsyncByteStream):
         if kind == "endpoint":
             there, here = urlsplit(urljoin(self._url, text)), urlsplit(self._url)
             if (there.scheme, there.netloc) != (here.scheme, here.netloc):
-                shown = one_line(f"{there.scheme}://{there.netloc.rpartition('@')[2]}{there.path}", MAX_LINE)
-                raise httpx2.SSEError(f"its endpoint {shown} is of another origin and is refused")
+                address = one_line(f"{there.scheme}://{there.netloc.rpartition('@')[2]}{there.path}", MAX_LINE)
+                raise httpx2.SSEError(f"its endpoint {address} is of another origin and is refused")
             self._is_named = True
         elif kind == "error" and not self._is_named:
-            said = one_line(of_body(text), MAX_LINE)
-            raise httpx2.SSEError(f"{_ENDED}: {said}".removesuffix(": "))
+            reason = one_line(of_body(text), MAX_LINE)
+            raise httpx2.SSEError(f"{_NO_ENDPOINT}: {reason}".removesuffix(": "))

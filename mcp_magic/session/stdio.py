@@ -48,11 +48,11 @@ def identify(beginning: str, end: str) -> dict[str, Any] | None:
     members = dict(_MEMBER.findall(first[1]))
     last = _LAST_ID.search(end[-END:])
     number = members.get("id") or (last[1] if last is not None else "")
-    found: dict[str, Any] = {}
+    identity: dict[str, Any] = {}
     with suppress(ValueError):  # an id that is no JSON counts as none
-        found["id"] = json.loads(number, strict=False)
+        identity["id"] = json.loads(number, strict=False)
     kinds = {name: None for name in ("method", "result", "error") if name in (*members, first[2])}
-    return {**found, **kinds} if kinds else None
+    return {**identity, **kinds} if kinds else None
 
 
 def read_whole_lines(usual: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,37 +158,37 @@ class _WholeLines:
             try:
                 chunk: bytes = await self._stream.receive()
             except self._end_of_stream:
-                if kept := self._spread.rest():
-                    return kept
+                if lines := self._spread.rest():
+                    return lines
                 raise StopAsyncIteration from None
-            said = ""
+            stand_in = ""
             if self._begun:  # the rest of a line that is too long
                 rest, newline, chunk = chunk.partition(b"\n")
                 self._end = (self._end + rest)[-END:]
                 if not newline:
                     continue
-                said, self._begun = _too_long(self._begun, self._end), b""
-            whole, newline, rest = chunk.rpartition(b"\n")
+                stand_in, self._begun = _too_long(self._begun, self._end), b""
+            complete, newline, rest = chunk.rpartition(b"\n")
             self._size += len(chunk)
             if newline:
-                text = b"".join([*self._parts, whole, newline])
+                text = b"".join([*self._parts, complete, newline])
                 self._parts, self._size = [rest], len(rest)
-                if lines := self._spread.join(said + text.decode("utf-8", self._errors)):
+                if lines := self._spread.join(stand_in + text.decode("utf-8", self._errors)):
                     return lines
                 continue
             self._parts.append(chunk)
-            if said and (lines := self._spread.join(said)):
+            if stand_in and (lines := self._spread.join(stand_in)):
                 return lines
             if self._size > MAX_MESSAGE:
                 self._begun, self._end = b"".join(self._parts[:2])[:BEGINNING], b"".join(self._parts[-2:])[-END:]
                 self._parts, self._size = [], 0
 
 
-def _too_long(begun: bytes, end: bytes) -> str:
+def _too_long(start: bytes, end: bytes) -> str:
     """Return what stands for a line that is too long: an error for the request that it answers, or its beginning."""
-    beginning = begun.decode("utf-8", "replace")
-    whole = identify(beginning, end.decode("utf-8", "replace")) or {}
-    if "id" not in whole or "method" in whole:
+    beginning = start.decode("utf-8", "replace")
+    members = identify(beginning, end.decode("utf-8", "replace")) or {}
+    if "id" not in members or "method" in members:
         return beginning[:200] + "\n"
     message = f"the answer has more than {MAX_MESSAGE:,} bytes in its line, and was not read to its end"
-    return json.dumps({"jsonrpc": "2.0", "id": whole["id"], "error": {"code": -32000, "message": message}}) + "\n"
+    return json.dumps({"jsonrpc": "2.0", "id": members["id"], "error": {"code": -32000, "message": message}}) + "\n"

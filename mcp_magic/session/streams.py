@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
 def members(message: Any) -> dict[str, Any]:
     """Return the members of a JSON-RPC message of the SDK, as a dict that shares its values."""
-    given = {name: value for name, value in message.__dict__.items() if value is not None}
-    if "error" in given:
-        error = given["error"]
-        given["error"] = {"code": error.code, "message": error.message}
+    fields = {name: value for name, value in message.__dict__.items() if value is not None}
+    if "error" in fields:
+        error = fields["error"]
+        fields["error"] = {"code": error.code, "message": error.message}
         if error.data is not None:
-            given["error"]["data"] = error.data
-    return given
+            fields["error"]["data"] = error.data
+    return fields
 
 
 def session_message(message: Any) -> Any:
@@ -129,17 +129,17 @@ class _TracedCalls:
             message["params"] = params
         self._recorder.message(direction, message)
 
-    async def _exchange(self, direction: str, method: str, params: Any, asked: Any, wanted: Any = None) -> Any:
+    async def _exchange(self, direction: str, method: str, params: Any, answering: Any, number_hint: Any = None) -> Any:
         """Record a request, await its answer and record that."""
         back = IN if direction == OUT else OUT
         self._ids[direction] += 1
-        number = wanted if wanted is not None else self._ids[direction]
+        number = number_hint if number_hint is not None else self._ids[direction]
         self._note(direction, method, params, number)
         awaited = PendingReply(number, method)
         if direction == OUT and (attempt := current_attempt.get()) is not None:
             attempt.sends(awaited)
         try:
-            answer = awaited.result = await asked
+            answer = awaited.result = await answering
         except Exception as error:
             problem = {"code": getattr(error, "code", -32603), "message": str(error)}
             if (data := getattr(error, "data", None)) is not None:
@@ -191,7 +191,7 @@ class _TracedCalls:
 
 WAITING = 10_000  # maximum number of pending requests to remember; a server that never answers must not fill the memory
 
-TOLD = 10  # maximum number of stray answers per session to report; more would say nothing new
+MAX_WARNINGS = 10  # maximum number of stray answers per session to report; more would say nothing new
 
 _SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)  # A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`
 
@@ -244,40 +244,40 @@ class UnmatchedReplies:
     def is_stray(self, message: Any) -> bool:
         """Whether a message is an answer whose id no request has."""
         fields = {} if isinstance(message, Exception) else message.__dict__
-        return "id" in fields and "method" not in fields and not self.asked(fields["id"])
+        return "id" in fields and "method" not in fields and not self.pending_method(fields["id"])
 
-    def asked(self, number: Any) -> str:
+    def pending_method(self, number: Any) -> str:
         """Return the method of the pending request with this id, or ""."""
         awaited = self._waiting.get(number) if isinstance(number, int | str) else None
         return awaited.method if awaited is not None else ""
 
     def unreadable(self, problem: Exception, stream: Any) -> Any:
         """Note an unreadable message, which may be an answer with an invalid id. Returns as `came`."""
-        whole = whole_answer(problem)
-        if whole is None or not whole.keys() & {"result", "error"}:
+        answer = whole_answer(problem)
+        if answer is None or not answer.keys() & {"result", "error"}:
             return None
         error = None
-        if whole.get("error") is not None:
+        if answer.get("error") is not None:
             from mcp_types import ErrorData
 
-            error = ErrorData.model_validate(mended_error(whole["error"]), by_name=False)
-        return self._stray(whole.get("id", _NOTHING), error, stream)
+            error = ErrorData.model_validate(mended_error(answer["error"]), by_name=False)
+        return self._stray(answer.get("id", _NOTHING), error, stream)
 
     def _stray(self, number: Any, error: Any, stream: Any) -> Any:
         try:
-            known = self._waiting.pop(int(number), None) if isinstance(number, str) else None
+            request = self._waiting.pop(int(number), None) if isinstance(number, str) else None
         except ValueError:
-            known = None
-        if known is not None:  # the SDK accepts this spelling too
+            request = None
+        if request is not None:  # the SDK accepts this spelling too
             return None
         text = self._masked(_described(number, error, already=isinstance(number, int) and 0 < number <= self._highest))
         self._count += 1
-        if self._count <= TOLD:
+        if self._count <= MAX_WARNINGS:
             self._warn(f"The server answered {text}")
-        meant = self._meant(number, getattr(stream, "last_context", None))
-        if meant is not None:
-            del self._waiting[meant.number]
-            return instead_of_strange(meant.number, text)
+        target = self._target(number, getattr(stream, "last_context", None))
+        if target is not None:
+            del self._waiting[target.number]
+            return instead_of_strange(target.number, text)
         if error is not None and number in (None, _NOTHING) and (only := self._only()) is not None:
             from mcp_types import JSONRPCError
 
@@ -294,7 +294,7 @@ class UnmatchedReplies:
 
         The error may answer a notification before it: some servers refuse those that they do not know.
         """
-        waiting = [one for one in self._waiting.values() if one.method != _LISTEN and not one.is_over]
+        waiting = [reply for reply in self._waiting.values() if reply.method != _LISTEN and not reply.is_over]
         if len(waiting) != 1:
             return None
         if self._heeded < waiting[0].notified:
@@ -302,7 +302,7 @@ class UnmatchedReplies:
             return None
         return waiting[0]
 
-    def _meant(self, number: Any, context: Context | None) -> PendingReply | None:
+    def _target(self, number: Any, context: Context | None) -> PendingReply | None:
         """Return the request for which an answer is certainly meant, or None."""
         attempt = context.get(current_attempt) if context is not None else None
         posted = attempt.awaited if attempt is not None else None
@@ -320,11 +320,11 @@ def _described(number: Any, error: Any, *, already: bool) -> str:
     >>> _described(_NOTHING, None, already=False)
     'without an id'
     """
-    what = f" (the error {one_line(error.message, 100)!r}, {error.code})" if error is not None else ""
+    detail = f" (the error {one_line(error.message, 100)!r}, {error.code})" if error is not None else ""
     if number is _NOTHING:
-        return f"without an id{what}"
-    shown = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
-    return f"with id {shown}{what}, which {'had its answer already' if already else 'no request has'}"
+        return f"without an id{detail}"
+    id_text = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
+    return f"with id {id_text}{detail}, which {'had its answer already' if already else 'no request has'}"
 
 
 # Watching: when the server ends its stream, and which of its output is no message.
@@ -374,7 +374,7 @@ class WatchedWrite(Wrapped):
         """Record a message and send it."""
         self._strays.sent(item.message)
         if self._probe is not None:
-            self._probe.asked(item.message)
+            self._probe.note_sent(item.message)
             self._probe = self._probe if self._probe.unanswered else None
         fields = item.message.__dict__
         if self._version and fields.get("method") == "initialize":
@@ -425,7 +425,7 @@ class WatchedStream(Wrapped):
                 self._wire.recorder.ended()
             self._wire.report(Event.ENDED)
             raise
-        return item if item is self._stand_in else self._noted(item)
+        return item if item is self._stand_in else self._note(item)
 
     async def _first(self) -> Any:
         """Return the next message, or the replacement for the probe's answer; used until the probe is answered."""
@@ -448,9 +448,9 @@ class WatchedStream(Wrapped):
         else:
             item = await self._stream.__anext__()
         item = self._first_of(item)
-        for one in (item, *self._batch):
-            if not isinstance(one, Exception):
-                probe.came(one.message)
+        for part in (item, *self._batch):
+            if not isinstance(part, Exception):
+                probe.came(part.message)
         if not probe.unanswered and self._reading is None:
             self._next = self._stream.__anext__
         return item
@@ -471,31 +471,31 @@ class WatchedStream(Wrapped):
         self._wire.remark("it sends lists of messages (batches), which only 2025-03-26 has; each message is read")
         # Answers to nothing come last: over HTTP the first strange one would count as the answer to the request.
         messages = sorted(messages, key=self._strays.is_stray)
-        self._batch.extend(one if isinstance(one, Exception) else session_message(one) for one in messages)
+        self._batch.extend(part if isinstance(part, Exception) else session_message(part) for part in messages)
         return self._batch.popleft()
 
     def _first_within(self, item: Any) -> Any:
         """Return the first message in a line that has other text too, and keep the others; a line of text as it is."""
-        messages, text = read_within(item, lambda number: bool(self._strays.asked(number)))
+        messages, text = read_within(item, lambda number: bool(self._strays.pending_method(number)))
         if not messages:
             return item
         if text:
-            shown = one_line(self._wire.recorder.hide(text), 60)
-            self._wire.remark(f"it writes other text on the line of a message: {shown!r}; the message is read")
+            excerpt = one_line(self._wire.recorder.hide(text), 60)
+            self._wire.remark(f"it writes other text on the line of a message: {excerpt!r}; the message is read")
         else:
             self._wire.remark("it writes several messages on one line; each is read")
         self._batch.extend(map(session_message, messages))
         return self._batch.popleft()
 
-    def _noted(self, item: Any) -> Any:
+    def _note(self, item: Any) -> Any:
         """Note an item of the stream, and return what the session gets."""
         if isinstance(item, ValidationError) and (message := read_again(item)) is not None:
             item = session_message(message)
         if not isinstance(item, Exception):
             if not self._makes_up and not self._is_made_up(item.message):
                 note_said(item.message)
-            sent = getattr(item.message, "sent", None)
-            self._wire.recorder.message(IN, members(item.message) if sent is None else sent)
+            original = getattr(item.message, "sent", None)
+            self._wire.recorder.message(IN, members(item.message) if original is None else original)
             if self._wire.modern:
                 assume_complete(item.message)
             self._understand(item.message)
@@ -530,9 +530,9 @@ class WatchedStream(Wrapped):
         method = fields.get("method")
         if method is None:
             if "result" in fields:
-                if (asked := self._strays.asked(fields["id"])) in _HANDSHAKE:
-                    message.result = read_handshake(asked, fields["result"], self._wire.remark)
-                elif asked:
+                if (method_of_request := self._strays.pending_method(fields["id"])) in _HANDSHAKE:
+                    message.result = read_handshake(method_of_request, fields["result"], self._wire.remark)
+                elif method_of_request:
                     self._wire.has_answered = True
         elif "id" not in fields:
             params = fields.get("params")
@@ -542,7 +542,7 @@ class WatchedStream(Wrapped):
             self._wire.remark(oddity)
 
     def _log(self, text: str) -> None:
-        if text and self._unreadable < TOLD:
+        if text and self._unreadable < MAX_WARNINGS:
             self._unreadable += 1
             self._wire.warn(text)
 

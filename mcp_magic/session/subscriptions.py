@@ -107,13 +107,13 @@ GOODBYE_SECONDS = 5.0  # deadline in seconds for unsubscribing
 class _Shared:
     """One URI and its subscribers. `confirmed` is done when the server has agreed, or failed with its error."""
 
-    def __init__(self, uri: str, changed: Callable[[str, bool], None]) -> None:
+    def __init__(self, uri: str, on_change: Callable[[str, bool], None]) -> None:
         self.uri = uri
-        self._changed = changed
+        self._changed = on_change
         self.watching: dict[int, Subscription] = {}
         self.confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Retrieved, so that asyncio does not report an error that has no waiting subscriber.
-        self.confirmed.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.confirmed.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._task: asyncio.Task[None] | None = None
 
     def tell(self, *, missed: bool = False) -> None:
@@ -163,9 +163,9 @@ class Subscriptions:
     `changed` gets the URI of a subscription, and whether a change may have been missed, before its subscribers do.
     """
 
-    def __init__(self, log: Callable[[str, str], None], changed: Callable[[str, bool], None]) -> None:
+    def __init__(self, log: Callable[[str, str], None], on_change: Callable[[str, bool], None]) -> None:
         self._log = log
-        self._changed = changed
+        self._changed = on_change
         self._shared: dict[str, _Shared] = {}
         self._client: Client | None = None
 

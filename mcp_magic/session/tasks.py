@@ -95,11 +95,11 @@ class Tasks:
         """
         tool, title = call.tool, call.name
 
-        def changed(state: TaskState) -> None:
+        def on_change(state: TaskState) -> None:
             for observer in observers:
                 tell(observer.task_changed, call, state)
 
-        task = _Following(self, tool, state, changed)
+        task = _Following(self, tool, state, on_change)
         request = InFlightRequest(
             title,
             self.place.name,
@@ -112,18 +112,18 @@ class Tasks:
         )
         with request if call.is_shown and self._reports.reporter is not None else nullcontext():
             try:
-                ended = await request.wait(task.run(), self._calls)
+                last = await request.wait(task.run(), self._calls)
             except (asyncio.CancelledError, RequestTimeoutError, InvalidResponseError, CallCancelledError) as error:
                 is_left = task_is_left(observers)
                 if not (is_left and isinstance(error, asyncio.CancelledError)):
                     await self._cancel(tool, state.id)
                 raise
-        if ended.status == "completed":
-            return ended.result
-        message = one_line(self.place.masked(ended.message), 200)
-        if ended.status == "cancelled":
+        if last.status == "completed":
+            return last.result
+        message = one_line(self.place.masked(last.message), 200)
+        if last.status == "cancelled":
             raise CallCancelledError(f"{title}: the server has cancelled the task{message and f': {message}'}.")
-        failure = request_error(_failure(ended), self.place, title)
+        failure = request_error(_failure(last), self.place, title)
         note_refusal(failure)
         raise failure
 
@@ -145,9 +145,9 @@ class Tasks:
                 raw: Any = await client.session.send_request(request, AnyResult)
             return TaskState.read(raw, task) if method == GET else None
 
-        what = f"{self.place.name}:{tool}"
+        title = f"{self.place.name}:{tool}"
         how = Sending(Limits(REQUEST_SECONDS), is_harmless=True, is_counted=False, is_shown=False)
-        return await self._sender.send(what, send, how)
+        return await self._sender.send(title, send, how)
 
     async def answer(self, tool: str, question: Any) -> dict[str, Any]:
         """Have a question of a task answered, as if the server had asked it during a call."""
@@ -158,13 +158,13 @@ class Tasks:
         title = f"{self.place.name}:{tool}"
         adapter: Any = TypeAdapter(InputRequest)
         try:
-            asked = adapter.validate_python(question, by_name=False)
+            request = adapter.validate_python(question, by_name=False)
         except ValueError as error:
             failure: Exception = request_error(error, self.place, title)
         else:
             session = (await self._sender.open_client()).session
             context = ClientRequestContext(session=session, request_id="task")
-            answer = await session.dispatch_input_request(context, asked)
+            answer = await session.dispatch_input_request(context, request)
             if not isinstance(answer, ErrorData):
                 content: dict[str, Any] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
                 return content
@@ -188,12 +188,12 @@ class Tasks:
 class _Following:
     """A task that is asked about until it ends; what it wants to know is asked of the user meanwhile."""
 
-    def __init__(self, tasks: Tasks, tool: str, state: TaskState, changed: Callable[[TaskState], None]) -> None:
+    def __init__(self, tasks: Tasks, tool: str, state: TaskState, on_change: Callable[[TaskState], None]) -> None:
         self.state = state
         self._tasks = tasks
         self._tool = tool
         self._title = f"{tasks.place.name}:{tool}"
-        self._changed = changed
+        self._changed = on_change
         self._asked: dict[str, asyncio.Task[dict[str, Any]]] = {}
         self._answered: set[str] = set()
         self._next = FIRST_SECONDS
@@ -218,11 +218,11 @@ class _Following:
 
     def _ask(self) -> None:
         """Begin to ask what was not asked before; stop asking what the server no longer wants to know."""
-        wanted = self.state.questions if self.state.status == "input_required" else {}
-        for key, question in wanted.items():
+        open_questions = self.state.questions if self.state.status == "input_required" else {}
+        for key, question in open_questions.items():
             if key not in self._answered and key not in self._asked:
                 self._asked[key] = asyncio.ensure_future(self._tasks.answer(self._tool, question))
-        for key in [key for key in self._asked if key not in wanted]:
+        for key in [key for key in self._asked if key not in open_questions]:
             self._asked.pop(key).cancel()
             self._answered.add(key)
 
@@ -251,7 +251,7 @@ class _Following:
             state = await self._tasks.send(self._tool, self.state.id, method, params)
         except ProtocolError as error:
             if error.code == UNKNOWN:
-                raise unknown(self._title, error, self._kept()) from None
+                raise unknown(self._title, error, self._expiry()) from None
             self._failures += 1
             if error.code in _LASTING or self._failures >= FAILURES:
                 raise
@@ -266,7 +266,7 @@ class _Following:
             return True
         return False
 
-    def _kept(self) -> str:
+    def _expiry(self) -> str:
         """Say for how long the server keeps tasks, if that time is over."""
         ttl = self.state.ttl
         over = ttl is not None and asyncio.get_running_loop().time() - self._began >= ttl

@@ -98,11 +98,11 @@ def _connect(spec: WebSocketSpec) -> Any:
         """Follows redirects only to the same server: another one would get the headers, including keys."""
 
         def process_redirect(self, exc: Exception) -> Exception | str:
-            begun = _origin(self.uri)
-            found = super().process_redirect(exc)
-            if isinstance(found, str) and _origin(found) != begun:
-                return SecurityError(f"it redirects to {found}; if that is the server you mean, connect to that URL")
-            return found
+            origin = _origin(self.uri)
+            target = super().process_redirect(exc)
+            if isinstance(target, str) and _origin(target) != origin:
+                return SecurityError(f"it redirects to {target}; if that is the server you mean, connect to that URL")
+            return target
 
     return WithinOrigin(
         spec.url,
@@ -203,20 +203,23 @@ def contained(server: Any) -> Iterator[None]:
 
     server.middleware.insert(0, contain)
     try:
-        with _told(server, "call_tool", _failed_call), _told(server, "read_resource", _failed_reading):
+        with (
+            _relay_crashes(server, "call_tool", _failed_call),
+            _relay_crashes(server, "read_resource", _failed_reading),
+        ):
             yield
     finally:
         server.middleware.remove(contain)
 
 
 @contextmanager
-def _told(server: Any, method: str, failed: Callable[[BaseException, str], Any]) -> Iterator[None]:
+def _relay_crashes(server: Any, method: str, on_crash: Callable[[BaseException, str], Any]) -> Iterator[None]:
     """Let `failed` answer when a method of an `MCPServer` raises, while any of its sessions is open."""
     if not hasattr(server, method):  # a low-level server, whose exceptions reach the middleware
         yield
         return
-    found = getattr(server, method)
-    relay = found if isinstance(found, _Told) else _Told(found, failed)
+    method_now = getattr(server, method)
+    relay = method_now if isinstance(method_now, _Told) else _Told(method_now, on_crash)
     setattr(server, method, relay)
     relay.sessions += 1
     try:
@@ -230,17 +233,17 @@ def _told(server: Any, method: str, failed: Callable[[BaseException, str], Any])
 class _Told:
     """A method of an `MCPServer` that answers for exceptions of the server's functions before the SDK logs them."""
 
-    def __init__(self, method: Callable[..., Awaitable[Any]], failed: Callable[[BaseException, str], Any]) -> None:
+    def __init__(self, method: Callable[..., Awaitable[Any]], on_crash: Callable[[BaseException, str], Any]) -> None:
         from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
 
         self._method = method
-        self._failed = failed
+        self._failed = on_crash
         self._crashes = (ToolError, UnexpectedResourceError)
         self.sessions = 0
 
-    async def __call__(self, name: Any, *arguments: Any, **named: Any) -> Any:
+    async def __call__(self, name: Any, *arguments: Any, **keywords: Any) -> Any:
         try:
-            return await self._method(name, *arguments, **named)
+            return await self._method(name, *arguments, **keywords)
         except self._crashes as error:
             crash = error
         return self._failed(crash, str(name))
@@ -289,7 +292,7 @@ def _is_of_sdk(frame: FrameType) -> bool:
 def _failed_reading(crash: BaseException, uri: str) -> NoReturn:
     from mcp.server.mcpserver.exceptions import ResourceError
 
-    raise ResourceError(f"Error reading resource {uri}: {_said(_cause(crash))}")
+    raise ResourceError(f"Error reading resource {uri}: {_describe(_cause(crash))}")
 
 
 def _answer(crash: BaseException, context: Any) -> CallToolResult:
@@ -297,7 +300,7 @@ def _answer(crash: BaseException, context: Any) -> CallToolResult:
         return _failed_call(crash, str((context.params or {}).get("name", "")))
     from mcp import MCPError
 
-    raise MCPError(-32603, f"the server raised {_said(_cause(crash))}")
+    raise MCPError(-32603, f"the server raised {_describe(_cause(crash))}")
 
 
 def crashed(crash: BaseException, tool: str) -> CallToolResult:
@@ -306,13 +309,13 @@ def crashed(crash: BaseException, tool: str) -> CallToolResult:
 
     crash.__traceback__ = _own_frames(crash.__traceback__)
     crash.__context__ = crash.__context__ if crash.__cause__ is None else None
-    text = f"Error executing tool {tool}: {_said(crash)}"
+    text = f"Error executing tool {tool}: {_describe(crash)}"
     answer = CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
     answer.meta = {META: CRASHES.keep(crash)}
     return answer
 
 
-def _said(crash: BaseException) -> str:
+def _describe(crash: BaseException) -> str:
     text = telling_line(str(crash)) if isinstance(crash, ValidationError) else str(crash)
     return f"{type(crash).__name__}: {one_line(text, 500)}".rstrip(": ")
 
@@ -431,8 +434,8 @@ async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Trans
     """Prepare the transport to a server. Sends nothing and starts no process yet."""
     opener = TRANSPORTS.get(type(spec))
     if opener is None:
-        known = ", ".join(kind.transport for kind in TRANSPORTS)
-        raise TargetError(f"no transport for {type(spec).__name__}; there are {known}")
+        names = ", ".join(kind.transport for kind in TRANSPORTS)
+        raise TargetError(f"no transport for {type(spec).__name__}; there are {names}")
     return await opener(spec, wire, stack)
 
 

@@ -63,14 +63,14 @@ class ErrorContext:
 
     def cause_lines(self, since: Position | None = None) -> str:
         """Return the lines of its stderr since a position that tell a cause, to append to a message, secrets masked."""
-        written = self.stderr(since)
-        lines = cause(written)
-        shown = [f"stderr: {line[:300]}" for line in lines]
-        if sum(bool(line.strip()) for line in written.splitlines()) > len(lines):
-            shown.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
+        stderr = self.stderr(since)
+        lines = cause(stderr)
+        parts = [f"stderr: {line[:300]}" for line in lines]
+        if sum(bool(line.strip()) for line in stderr.splitlines()) > len(lines):
+            parts.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
         if isinstance(self.spec, StdioSpec) and not self.replayed:
-            shown += not_passed_on(written, self.spec.env, "connect")
-        return "".join(f"\n  {line}" for line in shown)
+            parts += not_passed_on(stderr, self.spec.env, "connect")
+        return "".join(f"\n  {line}" for line in parts)
 
     def last_line(self) -> str:
         """Return the last line of its stderr, secrets masked, or ""."""
