@@ -328,19 +328,12 @@ DEEPEST = 40  # most levels of a message that are kept, because of Python's stac
 
 
 class Cut:
-    """The beginning of a message, within limits for values and characters.
-
-    Attributes:
-        left_out: About how many bytes of texts were left out.
-        is_sample: Whether items of a container were left out, too.
-    """
+    """The beginning of a message, within limits for values and characters."""
 
     def __init__(self, hide: Callable[[str], str], characters: int = KEPT_BYTES) -> None:
         self._hide = hide
         self._nodes = KEPT_NODES
         self._characters = self._most = characters
-        self.left_out = 0.0
-        self.is_sample = False
 
     @property
     def size(self) -> int:
@@ -355,35 +348,33 @@ class Cut:
         if not isinstance(value, dict | list | tuple):
             return value
         if depth >= DEEPEST or self._nodes <= 0:
-            return self._rest(len(value))
+            return _rest(len(value))
         if isinstance(value, dict):
             return self._members(value, depth + 1)
         items = [self.value(inner, depth + 1) for inner in takewhile(self._has_room, value)]
-        return items if len(items) == len(value) else [*items, self._rest(len(value) - len(items))]
+        return items if len(items) == len(value) else [*items, _rest(len(value) - len(items))]
 
     def _members(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
         members = {}
         for key, inner in takewhile(self._has_room, value.items()):
             name = str(key)
             members[name if len(name) <= SHORT_NAME else self._text(name)] = self.value(inner, depth)
-        return members if len(members) == len(value) else {**members, "…": self._rest(len(value) - len(members))}
+        return members if len(members) == len(value) else {**members, "…": _rest(len(value) - len(members))}
 
     def _has_room(self, _: object) -> bool:
         return self._nodes > 0
-
-    def _rest(self, count: int) -> str:
-        self.is_sample = True
-        return f"… ({count:,} more)"
 
     def _text(self, text: str) -> str:
         limit = max(self._characters, 0)
         self._characters -= len(text)
         if len(text) <= limit:
             return text
-        note = f"… ({len(text):,} characters)"
-        self.left_out += (len(text) - limit) * _bytes_per_character(text[: min(limit, 1000)]) - len(note)
         # mask first: half of a secret at the cut is secret too
-        return self._hide(text[: limit + 2 * LONGEST])[:limit] + note
+        return f"{self._hide(text[: limit + 2 * LONGEST])[:limit]}… ({len(text):,} characters)"
+
+
+def _rest(count: int) -> str:
+    return f"… ({count:,} more)"
 
 
 _REST = re.compile(r"… \((\d[\d,]{0,19}) more\)")
@@ -464,7 +455,7 @@ def to_json(value: Any) -> bytes:
 
 
 def is_long(value: dict[str, Any]) -> bool:
-    """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on most messages; looks at 10,000 values."""
+    """Return whether a message is surely longer than `KEPT_BYTES` as JSON; looks at 10,000 values at most."""
     budget = KEPT_BYTES
     containers: list[Any] = [value]
     for container in containers:  # it grows meanwhile
@@ -478,11 +469,6 @@ def is_long(value: dict[str, Any]) -> bool:
                     return True
                 containers.append(inner)
     return budget < 0
-
-
-def _bytes_per_character(text: str) -> float:
-    """Return how many bytes of JSON a character of a text takes on average."""
-    return (len(to_json(text)) - 2) / len(text) if text else 1.0
 
 
 def estimated_size(value: Any) -> int:
@@ -501,7 +487,8 @@ def estimated_size(value: Any) -> int:
             break
         value, weight = values.popleft()
         if isinstance(value, str):
-            size += weight * (_bytes_per_character(value[:CUT_BYTES]) * len(value) + 2)
+            start = value[:CUT_BYTES]
+            size += weight * ((len(to_json(start)) - 2) / max(1, len(start)) * len(value) + 2)
         elif isinstance(value, dict | list | tuple):
             size += weight * (len(value) + 1)
             sample = list(islice(value, 0, None, max(1, len(value) // SAMPLE)))
@@ -538,25 +525,20 @@ class Masker:
         return self._encoded
 
     def write(self, message: dict[str, Any]) -> tuple[bytes, int, bool]:
-        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is all of it.
+        """Return the JSON text to keep of a message, its size in bytes, and whether the text is all of it.
 
-        A long message is cut before it is written as JSON, and its size is estimated. The text is not masked yet.
+        A long message is cut before it is written, since writing it whole takes longer than recording the call, and
+        its size is estimated. The text is not masked yet.
         """
-        size = None
         if not is_long(message):
             try:
                 text = self._dump(message)
             except ValueError:  # a value that is not JSON
                 text = to_json(message)
-            size = len(text)
-            if 0 < size <= KEPT_BYTES:
-                return text, size, True
-        cut = Cut(self.hide, CUT_BYTES)
-        text = to_json(cut.value(message))
-        if size is None:
-            size = estimated_size(message) if cut.is_sample else len(text) + round(cut.left_out)
-            size = max(size, KEPT_BYTES + 1)
-        return text, size, False
+            if 0 < len(text) <= KEPT_BYTES:
+                return text, len(text), True
+        text = to_json(Cut(self.hide, CUT_BYTES).value(message))
+        return text, max(estimated_size(message), KEPT_BYTES + 1), False
 
     def mask(self, text: bytes, *, schemas: bool = False) -> bytes:
         """Return the JSON text of a message with its secrets masked; the same object if there are none.
