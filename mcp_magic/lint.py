@@ -38,12 +38,12 @@ _MARKS = {ERROR: "✗ error", WARNING: "! warning", NOTE: "· note"}
 
 
 class Finding(NamedTuple):
-    """One problem of a definition: its code, severity and place, the problem (not escaped), and what to do."""
+    """One problem of a definition: its code, severity and place, the problem (not escaped), and what to do about it."""
 
     code: str
     severity: str
     where: str
-    what: str
+    problem: str
     todo: str
 
 

@@ -71,7 +71,7 @@ class LoopbackServer:
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
 
 
-def bound(port: int = 0) -> socket.socket:
+def listen(port: int = 0) -> socket.socket:
     """Return a socket that listens on 127.0.0.1; port 0 is any free one.
 
     Raises:

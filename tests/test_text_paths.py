@@ -215,10 +215,10 @@ PATHS: dict[str, Callable[[str], object]] = {
     "lint": lambda text: list(lint_tool(a_tool(text), "s")),
     "trace, text": Masker(("abcdefgh",)).text,
     "trace, message": lambda text: Masker(("abcdefgh",)).mask(to_json({"data": text, "password": "sesame12"})),
-    "cassette": lambda text: Masker(("abcdefgh",)).whole(
+    "cassette": lambda text: Masker(("abcdefgh",)).mask_value(
         {"lines": text.splitlines()[:2000], "rows": [text, {"password": text}]}
     ),
-    "cassette, 2,000 secrets": lambda text: Masker(()).whole(secrets(text)),
+    "cassette, 2,000 secrets": lambda text: Masker(()).mask_value(secrets(text)),
     "cassette, replayed": replayed,
     "error with secrets": mask_text,
     "provider's error": lambda text: model_error(RuntimeError(text), None),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.display.document import Part, escape, joined, parts_text, show_parts, tag
 from mcp_magic.display.text import one_line
-from mcp_magic.loopback import HOST, LoopbackServer, bound
+from mcp_magic.loopback import HOST, LoopbackServer, listen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -100,7 +100,7 @@ class AppPage:
 
     async def start(self) -> None:
         """Listen on a free port."""
-        listening = bound()
+        listening = listen()
         self._port = listening.getsockname()[1]
         await self._server.start(listening)
 

@@ -435,7 +435,7 @@ class SessionRecorder(Tap):
 def masked(cassette: Cassette, value: Any, method: str) -> Any:
     """Return a value as plain JSON data, secrets masked."""
     plain = json.loads(to_json(value) or b"null")
-    return cassette.masker.whole(plain, schemas=method in SCHEMAS)
+    return cassette.masker.mask_value(plain, schemas=method in SCHEMAS)
 
 
 def _without_noise(message: dict[str, Any]) -> None:

@@ -547,7 +547,7 @@ class Masker:
         """
         if not self.may_hold_secrets(text):
             return text
-        masked = to_json(self.whole(json.loads(text), schemas=schemas))
+        masked = to_json(self.mask_value(json.loads(text), schemas=schemas))
         return text if masked == text else masked
 
     def may_hold_secrets(self, text: bytes) -> bool:
@@ -567,7 +567,7 @@ class Masker:
             return False
         return b"progresstoken" not in lowered or self._finds_word(lowered.replace(b"progresstoken", b""))
 
-    def whole(self, value: Any, *, schemas: bool = False) -> Any:
+    def mask_value(self, value: Any, *, schemas: bool = False) -> Any:
         """Return a value masked, without a cut."""
         forms = self._forms
         masked = self._walk(value, schemas)

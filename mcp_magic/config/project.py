@@ -365,10 +365,10 @@ def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
         policies = name == "approval" and value in _POLICIES and before in _POLICIES
         stricter = policies and _POLICIES.index(value) <= _POLICIES.index(before)
         if name not in _HARMLESS and value != before and not stricter:
-            lines.append(f"set {name} = {written(value)}")
-    lines += [f"allow {written(rule['allow'])} without asking" for rule in declaration.consent if "allow" in rule]
+            lines.append(f"set {name} = {display_value(value)}")
+    lines += [f"allow {display_value(rule['allow'])} without asking" for rule in declaration.consent if "allow" in rule]
     lines += [
-        f"let the agent {_line(name)} call tools with approve = {written(agent['approve'])}"
+        f"let the agent {_line(name)} call tools with approve = {display_value(agent['approve'])}"
         for name, agent in declaration.agents.items()
         if agent.get("approve") in ("readonly", "auto")
     ]
@@ -402,7 +402,7 @@ def runs(entry: ServerEntry) -> str:
     return f"{line} (sets the {kind} {_line(', '.join(entry.sets))})" if entry.sets else line
 
 
-def written(value: Any) -> str:
+def display_value(value: Any) -> str:
     """Return a value as a message shows it: on one line, with the secrets in URLs masked."""
     return _line(repr(Concealed(value) if isinstance(value, str) else value))
 

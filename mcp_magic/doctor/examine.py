@@ -410,7 +410,7 @@ async def examine(
         return _report(recorded)
     if cassette.records:
         head = {"title": report.target, "target": where, "call": call}
-        cassette.write(cassette.masker.whole({**head, **_plain(report)}))
+        cassette.write(cassette.masker.mask_value({**head, **_plain(report)}))
     return report
 
 

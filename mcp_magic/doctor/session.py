@@ -107,7 +107,7 @@ def judge_findings(findings: Findings, step: Step) -> None:
     summary(findings.note or findings.empty)
     for found in serious[:MAX_SHOWN]:
         note = step.fail if found.severity == ERROR else step.warn
-        note(f"{found.where}: {found.what} [{found.code}]", found.todo)
+        note(f"{found.where}: {found.problem} [{found.code}]", found.todo)
     if len(serious) > MAX_SHOWN:
         step.warn(f"{len(serious) - MAX_SHOWN} more errors and warnings: `.findings`")
 

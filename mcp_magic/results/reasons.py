@@ -114,7 +114,7 @@ def with_data(message: str, data: Any) -> str:
     return f"{line.rstrip(' .:')}: {telling_line(words)}" if line else telling_line(words)
 
 
-def whole(message: str, data: Any) -> str:
+def full_text(message: str, data: Any) -> str:
     """Return all that a JSON-RPC error says: its message, and its `data` as JSON where that is not in the message."""
     message = message.strip()
     if data in (None, "", {}, []):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic.errors import CommandError
-from mcp_magic.loopback import HOST, LoopbackServer, bound
+from mcp_magic.loopback import HOST, LoopbackServer, listen
 from mcp_magic.session.transports import contained
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 
 
 def _socket(port: int) -> socket.socket:
     try:
-        return bound(port)
+        return listen(port)
     except (OSError, OverflowError) as error:
         problem = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     raise CommandError(f"%mcp serve: port {port} on {HOST}: {problem}; --port names another, 0 any that is free.")

@@ -45,7 +45,7 @@ from mcp_magic.protocol import (
     who,
 )
 from mcp_magic.records import without_bars
-from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, of_body, whole
+from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, full_text, of_body
 from mcp_magic.session.negotiation import ListensError, named_url, spoken_versions, versions_in
 from mcp_magic.session.stdio import BEGINNING, identify
 from mcp_magic.session.wire import ErrorContext, not_recorded, text_of
@@ -210,7 +210,7 @@ def connect_error(error: BaseException, place: ErrorContext) -> Exception:
 def with_whole(error: E, cause: BaseException, place: ErrorContext, body: str = "") -> E:
     """Give an error all that a server said, in a JSON-RPC error or an HTTP body, if its message has only a part."""
     own = is_mcp_error(cause) and not (_is_made_up(cause) or unreadable(cause) or asked_in_vain(str(cause)))
-    details = whole(str(cause), getattr(cause, "data", None)) if own else body
+    details = full_text(str(cause), getattr(cause, "data", None)) if own else body
     details = place.masked(details.strip()[: 2 * MAX_WHOLE])[:MAX_WHOLE]
     if clause(details) not in str(error):
         error.details = details

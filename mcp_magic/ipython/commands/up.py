@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import join_names
 from mcp_magic.config.parsing import slug
 from mcp_magic.config.project import (
+    display_value,
     find_declaration,
     load_declaration,
     loosened,
     parse_declaration,
     plan,
     runs,
-    written,
 )
 from mcp_magic.consent.rules import ACTIONS, rule_of
 from mcp_magic.display.document import Problem
@@ -73,9 +73,12 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 def _said(declaration: Declaration) -> list[str]:
-    settings = [f"{name} = {written(value)}" for name, value in declaration.settings.items()]
+    settings = [f"{name} = {display_value(value)}" for name, value in declaration.settings.items()]
     rules = [
-        f"{action} {written(rule[action])}" for rule in declaration.consent for action in ACTIONS if action in rule
+        f"{action} {display_value(rule[action])}"
+        for rule in declaration.consent
+        for action in ACTIONS
+        if action in rule
     ]
     return [
         *([f"agents declared: {join_names(declaration.agents)}"] if declaration.agents else []),
