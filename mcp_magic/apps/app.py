@@ -138,11 +138,11 @@ class Pages:
 
     def detach(self, channel: Channel) -> None:
         """Forget the pages of a channel that has closed."""
-        self._set({page: other for page, other in self._channels.items() if other is not channel})
+        self._set({page: old for page, old in self._channels.items() if old is not channel})
 
     def end_in(self, channel: Channel) -> None:
         """End the view in the pages of a channel that is about to close."""
-        for page in [page for page, other in self._channels.items() if other is channel]:
+        for page in [page for page, old in self._channels.items() if old is channel]:
             self.send(page, kind="teardown", reason="closed")
         self.detach(channel)
 
@@ -210,7 +210,7 @@ class Bar:
     def can_ask(self, question: Question) -> bool:
         """Whether the bar has what a question needs: it has no forms that must be filled in."""
         must_fill_in = question.form is not None and question.form.must_open
-        return bool(self._pages) and question.settled is None and not must_fill_in
+        return bool(self._pages) and question.elsewhere is None and not must_fill_in
 
     async def ask(self, question: Question, **members: Any) -> Reply:
         """Ask a question and wait for the reply; `members` are added to the message that pages get."""
@@ -434,7 +434,7 @@ class Requests:
 
     def forget(self, message: Message) -> None:
         """Take a message off the list."""
-        self.messages = [other for other in self.messages if other is not message]
+        self.messages = [item for item in self.messages if item is not message]
         self._pages.send_all(kind="forgotten", id=message.id)
 
     async def _open_link(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:

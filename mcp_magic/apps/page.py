@@ -116,7 +116,7 @@ class AppPage:
 
     def send(self, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
         """Send a message to all tabs that have the page."""
-        texts = [base64.b64encode(each).decode("ascii") for each in buffers]
+        texts = [base64.b64encode(buffer).decode("ascii") for buffer in buffers]
         event = json.dumps({"message": message, "buffers": texts})
         for tab in self._tabs:
             if tab.qsize() < MOST_WAITING:
@@ -143,10 +143,10 @@ class AppPage:
 
         request = Request(scope)
         secret = request.url.path.lstrip("/").partition("/")[0].encode()
-        known = [hmac.compare_digest(secret, each.encode()) for each in (self._token, self._ticket) if each]
+        matches = [hmac.compare_digest(secret, token.encode()) for token in (self._token, self._ticket) if token]
         here = f"{HOST}:{self._port}"  # a page elsewhere can have a name that leads here (DNS rebinding)
         is_ours = request.headers.get("host") == here and request.headers.get("origin") in (None, f"http://{here}")
-        return None if is_ours and any(known) else PlainTextResponse(REFUSED, 404, HEADERS)
+        return None if is_ours and any(matches) else PlainTextResponse(REFUSED, 404, HEADERS)
 
     async def _document(self, request: Request) -> Response:
         from starlette.responses import HTMLResponse, RedirectResponse

@@ -119,21 +119,22 @@ def allowed_source(text: object) -> bool:
     >>> [allowed_source(each) for each in ("https:", "*", "https://*.com", "https://a.b; script-src *", "http://[::1]")]
     [False, False, False, False, False]
     """
-    found = _SOURCE.fullmatch(text) if isinstance(text, str) and len(text) <= 500 else None
-    if found is None:
+    match = _SOURCE.fullmatch(text) if isinstance(text, str) and len(text) <= 500 else None
+    if match is None:
         return False
-    host = found["host"].lower()
+    host = match["host"].lower()
     site = host.removeprefix("*.")
     return not is_internal_host(site) and (host.startswith("[") or "." in site)
 
 
 async def within_reach(view: View) -> View:
     """Return a view without the sources whose names lead to this machine or its network."""
-    hosts = {each: _SOURCE.fullmatch(each)["host"] for texts in view.domains.values() for each in texts}  # type: ignore[index]
+    sources = [source for sources in view.domains.values() for source in sources]
+    hosts = {source: _SOURCE.fullmatch(source)["host"] for source in sources}  # type: ignore[index]
     inside = await asyncio.gather(*map(leads_inside, hosts.values()))
     refused = [source for source, is_inside in zip(hosts, inside, strict=True) if is_inside]
-    domains = {kind: tuple(each for each in texts if each not in refused) for kind, texts in view.domains.items()}
-    return replace(view, domains=domains, refused=(*view.refused, *(one_line(each, 100) for each in refused)))
+    domains = {kind: tuple(text for text in texts if text not in refused) for kind, texts in view.domains.items()}
+    return replace(view, domains=domains, refused=(*view.refused, *(one_line(text, 100) for text in refused)))
 
 
 def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | None = None) -> View:
@@ -143,20 +144,25 @@ def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | 
         InvalidResponseError: The contents have no view.
     """
     contents = list(contents)
-    found = next((each for each in contents if (each.mime_type or "").replace(" ", "").lower() == VIEW_TYPE), None)
-    if found is None:
+    document = next((item for item in contents if (item.mime_type or "").replace(" ", "").lower() == VIEW_TYPE), None)
+    if document is None:
         types = join_names(one_line(str(content.mime_type), 60) for content in contents) or "nothing"
         raise InvalidResponseError(f"{one_line(uri, 200)} has no view: expected {VIEW_TYPE}, got {types}")
-    meta = (found.meta or {}).get("ui", (listed_meta or {}).get("ui"))
+    meta = (document.meta or {}).get("ui", (listed_meta or {}).get("ui"))
     meta = meta if isinstance(meta, dict) else {}
-    named, permissions = _mapping(meta.get("csp")), _mapping(meta.get("permissions"))
-    given = {kind: _texts(named.get(kind)) for kind in KINDS}
+    csp, permissions = _mapping(meta.get("csp")), _mapping(meta.get("permissions"))
+    sources_by_kind = {kind: _texts(csp.get(kind)) for kind in KINDS}
     border = meta.get("prefersBorder")
     return View(
         uri,
-        _html(uri, found),
-        {kind: tuple(each for each in texts if allowed_source(each)) for kind, texts in given.items()},
-        tuple(one_line(each, 100) for texts in given.values() for each in texts if not allowed_source(each)),
+        _html(uri, document),
+        {kind: tuple(source for source in texts if allowed_source(source)) for kind, texts in sources_by_kind.items()},
+        tuple(
+            one_line(source, 100)
+            for texts in sources_by_kind.values()
+            for source in texts
+            if not allowed_source(source)
+        ),
         tuple(name for name in PERMISSIONS if name in permissions),
         border if isinstance(border, bool) else None,
     )
@@ -179,4 +185,4 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)][:MAX_DOMAINS] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)][:MAX_DOMAINS] if isinstance(value, list) else []

@@ -144,8 +144,8 @@ def decision_of(request: Request, reply: Reply) -> Decision:
     if reply.choice != "approve":
         always = "tool" if reply.extra.get("never") else ""
         return Decision.deny(reply.why_not, by=reply.by, always=always)
-    changed = reply.values if changes(request.arguments, reply.values) else None
-    return Decision.approve(changed, always=reply.extra.get("scope", ""))
+    arguments = reply.values if changes(request.arguments, reply.values) else None
+    return Decision.approve(arguments, always=reply.extra.get("scope", ""))
 
 
 def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None:
@@ -205,7 +205,7 @@ def _badges(request: Request) -> list[Badge]:
     return [*marks, *tool_badges(request.definition, trusted=request.trusted)]
 
 
-def _changed(request: Request) -> str:
+def _change_text(request: Request) -> str:
     """Say what has changed of the tool, and which rule no longer covers it."""
     texts = []
     if request.change is not None:
@@ -236,11 +236,11 @@ def _reveal_of_call(request: Request) -> Reveal:
     return Reveal(
         lambda arguments: [] if request.program else [*long_arguments(arguments, request.definition).items()],
         lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
-        lambda arguments, seen: unseen_of(request, arguments, seen),
+        lambda arguments, opened: unseen_of(request, arguments, opened),
     )
 
 
-def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
+def unseen_of(request: Request, arguments: Mapping[str, Any], opened: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
     None for the user's own call, because the user typed them, and none of a program, which is shown whole.
@@ -249,7 +249,7 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
         return []
     long = long_arguments(arguments, request.definition).items()
     hidden = _long_hidden((part.path, part.value) for part in hidden_of(request, arguments))
-    return [(name, value) for name, value in [*long, *hidden] if name not in seen]
+    return [(name, value) for name, value in [*long, *hidden] if name not in opened]
 
 
 def _long_hidden(hidden: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -262,24 +262,26 @@ def _reveal_of_calls(request: Request) -> Reveal:
     Somebody else's calls must be opened before they are approved, as a long value of one call. The set does not change,
     and may be large, so its text is made once.
     """
-    shown = "\n".join(map(written, request.arguments[FIRST]))
-    is_cut = request.calls > SUMMARISED or is_long(shown, MAX_VALUE)
+    text = "\n".join(map(written, request.arguments[FIRST]))
+    is_cut = request.calls > SUMMARISED or is_long(text, MAX_VALUE)
     own = request.asker == PERSON
 
     @cache
     def calls() -> tuple[tuple[str, Any], ...]:
-        lines = (written(hidden_arguments(each, request.definition)) for each in request.each)
+        lines = (written(hidden_arguments(arguments, request.definition)) for arguments in request.each)
         return (("the calls", "\n".join(lines)),) if is_cut else ()
 
     @cache
     def secrets() -> tuple[tuple[str, Any], ...]:
         if own:
             return ()
-        numbered = ((number, hidden_parts(each, request.definition)) for number, each in enumerate(request.each, 1))
+        numbered = (
+            (number, hidden_parts(arguments, request.definition)) for number, arguments in enumerate(request.each, 1)
+        )
         return tuple((f"{number}. {part.path}", part.value) for number, parts in numbered for part in parts)
 
-    def unseen(_: Any, seen: Collection[str]) -> list[tuple[str, Any]]:
-        return [] if own else [each for each in [*calls(), *_long_hidden(secrets())] if each[0] not in seen]
+    def unseen(_: Any, opened: Collection[str]) -> list[tuple[str, Any]]:
+        return [] if own else [pair for pair in [*calls(), *_long_hidden(secrets())] if pair[0] not in opened]
 
     return Reveal(lambda _: [*calls()], lambda _: [*secrets()], unseen)
 
@@ -298,8 +300,8 @@ def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
         plain = "\n".join(f"  {line}" for line in description.splitlines())
         text = Part(plain, tag("div", description, style="white-space:pre-wrap"))
     values = _program_part(arguments) if request.program else _arguments_part(request, arguments)
-    shown = Part.stack(Part(line, html), _change_part(request), text, values)
-    return Part(shown.plain, Markup(page([shown.html])))
+    part = Part.stack(Part(line, html), _change_part(request), text, values)
+    return Part(part.plain, Markup(page([part.html])))
 
 
 def _program_part(arguments: Mapping[str, Any]) -> Part:
@@ -316,8 +318,8 @@ def _change_part(request: Request, indent: str = "  ") -> Part:
         return Part("", Markup())
     lines = request.change.lines if request.change is not None else []
     diff = f"\n{diff_text(lines, indent * 2)}" if lines else ""
-    html = tag("div", joined([tag("p", tag("b", _changed(request))), diff_html(lines) if lines else ""]))
-    return Part(f"{indent}{_changed(request)}{diff}", html)
+    html = tag("div", joined([tag("p", tag("b", _change_text(request))), diff_html(lines) if lines else ""]))
+    return Part(f"{indent}{_change_text(request)}{diff}", html)
 
 
 def _arguments_part(
@@ -326,7 +328,8 @@ def _arguments_part(
     """Return the arguments, how they were changed, and what is hidden; without some arguments."""
     nothing = Markup() if arguments else note("without arguments")
     before, arguments = (
-        {name: value for name, value in each.items() if name not in without} for each in (request.arguments, arguments)
+        {name: value for name, value in values.items() if name not in without}
+        for values in (request.arguments, arguments)
     )
     request = replace(request, arguments=before)
     rows = list(_rows(request, arguments))
@@ -350,14 +353,14 @@ def plan_question(calls: Sequence[PlannedRequest]) -> Question:
     """Return the question which calls of a plan may run; `plan_decisions` reads the reply."""
     again = any(_is_yours(call.decision) for call in calls)  # the rest of a plan: nothing is ticked any more
     rows = tuple(_plan_row(number, call, calls) for number, call in enumerate(calls, 1))
-    left = [row for row in rows if row.form is not None]
+    open_rows = [row for row in rows if row.form is not None]
     ticked = [None if row.form is None or again else row.form.values for row in rows]
 
     def of_rows(values_of: Callable[[Request, Any], Iterable[tuple[str, Any]]], values: Any) -> list[tuple[str, Any]]:
         """Return values of the rows, with the row's number before their names."""
-        given = zip(rows, calls, values, strict=True)
-        named = ((row, values_of(call.request, value)) for row, call, value in given if value is not None)
-        return [(f"{row.number}. {name}", value) for row, found in named for name, value in found]
+        triples = zip(rows, calls, values, strict=True)
+        pairs_of_rows = ((row, values_of(call.request, value)) for row, call, value in triples if value is not None)
+        return [(f"{row.number}. {name}", value) for row, pairs in pairs_of_rows for name, value in pairs]
 
     def present(values: Any) -> list[Any]:
         """Return the arguments of all rows that can be ticked."""
@@ -377,7 +380,7 @@ def plan_question(calls: Sequence[PlannedRequest]) -> Question:
                     raise ArgumentsError(f"{number}. {error}") from None
 
     return Question(
-        about=lambda values: _plan_head(calls, len(left)),
+        about=lambda values: _plan_head(calls, len(open_rows)),
         choices=(
             Choice(
                 "approve",
@@ -401,15 +404,16 @@ def plan_question(calls: Sequence[PlannedRequest]) -> Question:
         form=Form(ticked, rows=rows, check=check),
         reveal=Reveal(
             lambda values: of_rows(
-                lambda request, each: long_arguments(each, request.definition).items(), present(values)
+                lambda request, arguments: long_arguments(arguments, request.definition).items(), present(values)
             ),
             lambda values: of_rows(
-                lambda request, each: [(part.path, part.value) for part in hidden_of(request, each)], present(values)
+                lambda request, arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
+                present(values),
             ),
-            lambda values, seen: [
+            lambda values, opened: [
                 (name, value)
-                for name, value in of_rows(lambda request, each: unseen_of(request, each, ()), values)
-                if name not in seen
+                for name, value in of_rows(lambda request, arguments: unseen_of(request, arguments, ()), values)
+                if name not in opened
             ],
         ),
         outcome=lambda reply, seconds: _plan_outcome(calls, reply, seconds),
@@ -423,22 +427,22 @@ def plan_question(calls: Sequence[PlannedRequest]) -> Question:
 
 def plan_decisions(calls: Sequence[PlannedRequest], reply: Reply) -> dict[int, Decision]:
     """Return the decisions in a reply about calls of a plan, by their place."""
-    left = {at: call.request for at, call in enumerate(calls) if call.decision is None}
+    requests = {at: call.request for at, call in enumerate(calls) if call.decision is None}
     if reply.choice != "approve":
-        return {at: decision_of(request, reply) for at, request in left.items()}
-    given = {at: reply.values[at] for at in left if reply.values[at] is not None}
-    return {at: decision_of(left[at], replace(reply, values=values)) for at, values in given.items()}
+        return {at: decision_of(request, reply) for at, request in requests.items()}
+    ticked = {at: reply.values[at] for at in requests if reply.values[at] is not None}
+    return {at: decision_of(requests[at], replace(reply, values=values)) for at, values in ticked.items()}
 
 
 def _is_yours(decision: Decision | None) -> bool:
     return decision is not None and decision.approved and decision.by == PERSON
 
 
-def _plan_head(calls: Sequence[PlannedRequest], left: int) -> Part:
+def _plan_head(calls: Sequence[PlannedRequest], open_calls: int) -> Part:
     approved = sum(_is_yours(call.decision) for call in calls)
     text = f"{_asker(calls[0].request)} wants to make {plural(len(calls), 'calls')}"
     if approved:
-        text += f"; {approved:,} approved, {left:,} left"
+        text += f"; {approved:,} approved, {open_calls:,} left"
     return Part(text, Markup(page([tag("p", text)])))
 
 
@@ -450,7 +454,7 @@ def _plan_row(number: int, call: PlannedRequest, calls: Sequence[PlannedRequest]
         status = f"{'approved' if _is_yours(decision) else 'allowed' if decision.approved else 'denied'} by {by}"
         if decision.reason:
             status += f": {one_line(decision.reason, 200)}"
-    first = next(other.request for other in calls if other.request.name == request.name)
+    first = next(earlier.request for earlier in calls if earlier.request.name == request.name)
     about = one_line(_description(request), MAX_ABOUT) if first is request else ""
     line = f"{number:>3}. {name} {' '.join(map(str, badges))}{f' — {status}' if status else ''}"
     head = [tag("p", joined([tag("b", name), " ", joined(badges, " ")]))]
@@ -474,15 +478,15 @@ def _plan_row(number: int, call: PlannedRequest, calls: Sequence[PlannedRequest]
 def _cells(request: Request, arguments: Mapping[str, Any]) -> list[Cell]:
     """Return the arguments that a line of text shows exactly: short, without secrets, and without marks."""
     definition = request.definition
-    fields = {} if definition is None else {each.name: each for each in kept_root(definition.input_schema).children}
-    shown = hidden_arguments(arguments, definition)
-    found = []
+    fields = {} if definition is None else {child.name: child for child in kept_root(definition.input_schema).children}
+    masked = hidden_arguments(arguments, definition)
+    cells = []
     for name, value in arguments.items():
         text = written(value)
-        plain = shown[name] == value and width(text) <= MAX_CELL and in_line(text, MAX_CELL) == text == text.strip()
+        plain = masked[name] == value and width(text) <= MAX_CELL and in_line(text, MAX_CELL) == text == text.strip()
         if plain and "\n" not in text and in_line(name, MAX_IN_LINE) == name:
-            found.append(Cell(name, text, partial(_read_cell, name, fields.get(name), value)))
-    return found
+            cells.append(Cell(name, text, partial(_read_cell, name, fields.get(name), value)))
+    return cells
 
 
 def _read_cell(name: str, field: Field | None, before: Any, text: str) -> Any:
@@ -499,10 +503,10 @@ def _read_cell(name: str, field: Field | None, before: Any, text: str) -> Any:
 
 def _plan_outcome(calls: Sequence[PlannedRequest], reply: Reply, seconds: float) -> Outcome | None:
     """Return the line that stays; None for the calls of an agent's run: its transcript says all that."""
-    asked = [call.request for call in calls if call.decision is None]
-    if asked[0].run is not None:
+    requests = [call.request for call in calls if call.decision is None]
+    if requests[0].run is not None:
         return None
     decisions = plan_decisions(calls, reply)
     because = f", because: {one_line(reason, 200)}" if (reason := next(iter(decisions.values())).reason) else ""
     rest = f" {len(decisions):,} of {plural(len(calls), 'calls')} by you{because}, {duration(seconds)}"
-    return Outcome(reply.sign, (f"{rest} ({_asker(asked[0])} asked)",))
+    return Outcome(reply.sign, (f"{rest} ({_asker(requests[0])} asked)",))

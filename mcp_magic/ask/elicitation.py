@@ -167,9 +167,9 @@ class Questions:
             form = secrets_marked(params.requested_schema, params.message)
             elicitation = Elicitation(self._server, params.message, "form", form)
         started = time.perf_counter()
-        async with self._queue.asking() as asked:
-            answer = await self._answer(elicitation, asked.call)
-            asked.is_answered = isinstance(answer, Answer) and answer.action == "accept"
+        async with self._queue.asking() as question:
+            answer = await self._answer(elicitation, question.call)
+            question.is_answered = isinstance(answer, Answer) and answer.action == "accept"
         if isinstance(answer, NotAskedError):
             if answer.is_first:
                 self._log("warning", f"elicitation {one_line(elicitation.message, 200)!r} and all after it: {answer}")
@@ -215,22 +215,22 @@ class Questions:
                 return await in_time(elicitor(elicitation), self._elicitors.timeout)
 
         for _ in range(MAX_ANSWERS):
-            found = await answered(call, answer(elicitation))
-            if isinstance(found, Unanswered):
+            reply = await answered(call, answer(elicitation))
+            if isinstance(reply, Unanswered):
                 break
             try:
-                return _fitting(found, elicitation)
+                return _fitting(reply, elicitation)
             except ArgumentsError as error:
                 elicitation = replace(elicitation, problem=str(error))
                 self._log("warning", f"elicitation {one_line(elicitation.message, 200)!r} is asked again: {error}")
         else:
             return Answer.decline(f"your values do not fit: {elicitation.problem}")
-        if isinstance(found.error, NotAskedError):
-            return found.error
-        if found.error is not None:
-            return Answer.decline(f"the elicitor failed: {type(found.error).__name__}: {found.error}")
+        if isinstance(reply.error, NotAskedError):
+            return reply.error
+        if reply.error is not None:
+            return Answer.decline(f"the elicitor failed: {type(reply.error).__name__}: {reply.error}")
         late = f"you did not answer within {self._elicitors.timeout:g} s"
-        return Answer.cancel(late if found.why == "late" else "the call has ended")
+        return Answer.cancel(late if reply.why == "late" else "the call has ended")
 
 
 def secrets_marked(form_schema: Mapping[str, Any], message: str) -> Mapping[str, Any]:
@@ -238,14 +238,19 @@ def secrets_marked(form_schema: Mapping[str, Any], message: str) -> Mapping[str,
     properties = form_schema.get("properties")
     if not isinstance(properties, dict):
         return form_schema
-    texts = {name: each for name, each in properties.items() if isinstance(each, dict)}
+    texts = {name: field_schema for name, field_schema in properties.items() if isinstance(field_schema, dict)}
     secret = [
         name
-        for name, each in texts.items()
-        if schema.is_secret(name) or any(map(_asks_for_secret, (name, each.get("title"), each.get("description"))))
+        for name, field_schema in texts.items()
+        if schema.is_secret(name)
+        or any(map(_asks_for_secret, (name, field_schema.get("title"), field_schema.get("description"))))
     ]
     if not secret and _asks_for_secret(message):
-        secret = [name for name, each in texts.items() if each.get("type") == "string" and "enum" not in each]
+        secret = [
+            name
+            for name, field_schema in texts.items()
+            if field_schema.get("type") == "string" and "enum" not in field_schema
+        ]
     return {
         **form_schema,
         "properties": {**properties, **{name: {**texts[name], "writeOnly": True} for name in secret}},
@@ -335,13 +340,13 @@ def question_part(elicitation: Elicitation) -> Part:
 
 def elicitation_question(elicitation: Elicitation) -> Question:
     """Return the question to the user; `answer_of` reads the reply."""
-    shown, text = question_part(elicitation), elicitation.message.strip()
+    part, text = question_part(elicitation), elicitation.message.strip()
     message: list[tuple[str, Any]] = [("the message", text)] if is_long(text, MAX_MESSAGE) else []
     if elicitation.mode == "form":
         accept = Choice("accept", "Submit", "check", "send these values to the server", "[s]end", sends=True)
     else:
-        done = "I have opened the page myself; go on"
-        accept = Choice("accept", "Done", "check", done, "[o]pened it, go on", sends=True)
+        tooltip = "I have opened the page myself; go on"
+        accept = Choice("accept", "Done", "check", tooltip, "[o]pened it, go on", sends=True)
     form = Form(
         elicitation.defaults,
         elicitation.schema,
@@ -349,7 +354,7 @@ def elicitation_question(elicitation: Elicitation) -> Question:
         check=lambda values: check_content(values, elicitation.schema),
     )
     return Question(
-        about=lambda values: shown,
+        about=lambda values: part,
         choices=(
             accept,
             *([Choice(EDIT, typed="[f]ill in")] if elicitation.mode == "form" else []),
@@ -357,7 +362,7 @@ def elicitation_question(elicitation: Elicitation) -> Question:
             Choice("cancel", "Cancel", "times", "do not answer the question", "[c]ancel"),
         ),
         form=form if elicitation.mode == "form" else None,
-        reveal=Reveal(lambda values: message, lambda values: [], lambda values, seen: [] if seen else message),
+        reveal=Reveal(lambda values: message, lambda values: [], lambda values, opened: [] if opened else message),
         outcome=lambda reply, seconds: outcome_of(elicitation, reply, seconds),
         refused=REFUSED,
     )

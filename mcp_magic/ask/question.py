@@ -15,7 +15,7 @@ from mcp_magic.display.document import Markup, Part, joined, note, page, tag
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    Named = list[tuple[str, Any]]
+    Pairs = list[tuple[str, Any]]
 
 
 EDIT = "edit"  # the name of the choice that opens the form
@@ -151,9 +151,9 @@ class Row:
 class Reveal(NamedTuple):
     """The values that the question cuts or masks, with their names; each function takes the values of the form."""
 
-    cut: Callable[[Any], Named]
-    hidden: Callable[[Any], Named]
-    unseen: Callable[[Any, set[str]], Named]  # takes the names of opened values, too: what is yet to be opened
+    cut: Callable[[Any], Pairs]
+    hidden: Callable[[Any], Pairs]
+    unseen: Callable[[Any, set[str]], Pairs]  # takes the names of opened values, too: what is yet to be opened
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class Question:
     reveal: Reveal | None = None  # the values that `about` cuts or masks
     take: Callable[[Reply], str] = lambda reply: ""  # acts on a reply; returns why it cannot be taken, or ""
     # waits for an answer from elsewhere; with it, no reply but only that answer ends the question
-    settled: Callable[[], Awaitable[None]] | None = None
+    elsewhere: Callable[[], Awaitable[None]] | None = None
     saved: str = ""  # the text that a notebook saves, where it must not be the whole question
 
     @property
@@ -182,14 +182,14 @@ class Question:
         """The values of the form at first; None without a form."""
         return self.form.values if self.form is not None else None
 
-    def whole(self, values: Any) -> Part:
+    def full_part(self, values: Any) -> Part:
         """Return who wants what, with the rows of a table, which a panel shows as widgets."""
         head = self.about(values)
         if self.form is None or not self.form.rows:
             return head
         rows = [Part.stack(row.head, row.facts(value, ())) for row, value in zip(self.form.rows, values, strict=True)]
-        shown = Part.stack(head, *rows)
-        return Part(shown.plain, Markup(page([shown.html])))
+        part = Part.stack(head, *rows)
+        return Part(part.plain, Markup(page([part.html])))
 
 
 class NearAsker(Protocol):
@@ -209,8 +209,8 @@ near_asker: ContextVar[NearAsker | None] = ContextVar("near_asker", default=None
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:
     """Return the choice that a typed word makes: its letter, or the whole word around it."""
     for choice in choices:
-        found = re.search(r"\[(\w)\](\w*)", choice.typed)
-        if found is not None and word.lower() in (found[1], found[1] + found[2]):
+        match = re.search(r"\[(\w)\](\w*)", choice.typed)
+        if match is not None and word.lower() in (match[1], match[1] + match[2]):
             return choice
     return None
 
@@ -221,26 +221,26 @@ def numbers_in(text: str) -> list[int]:
     >>> numbers_in("1, 3-5"), numbers_in("all"), numbers_in("1 2")
     ([1, 3, 4, 5], [], [1, 2])
     """
-    found: list[int] = []
+    numbers: list[int] = []
     for part in re.split(r"[\s,]+", text.strip()):
         spans = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
         if spans is None:
             return []
-        found += range(int(spans[1]), int(spans[2] or spans[1]) + 1)
-    return found
+        numbers += range(int(spans[1]), int(spans[2] or spans[1]) + 1)
+    return numbers
 
 
 def confirmation_question(text: str) -> Question:
     """Return a question to answer with yes or no. The first line of its text stays in the notebook."""
     first = text.partition("\n")[0]
-    shown = Part(text, Markup(page([tag("pre", text, style="white-space:pre-wrap")])))
+    part = Part(text, Markup(page([tag("pre", text, style="white-space:pre-wrap")])))
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
         sign = {"yes": "✓ yes", "no": "✗ no"}.get(reply.choice, "… not answered")
         return Outcome(sign, (f": {first} {duration(seconds)}",))
 
     return Question(
-        about=lambda values: shown,
+        about=lambda values: part,
         choices=(Choice("yes", "Yes", "check", "do it", "[y]es"), Choice("no", "No", "ban", "do nothing", "[n]o")),
         outcome=outcome,
         late="Refused",
@@ -249,11 +249,11 @@ def confirmation_question(text: str) -> Question:
 
 def outcome_bundle(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return a mimebundle of the latest outcomes, one line each; it needs no kernel."""
-    before, shown = outcomes[:-MAX_OUTCOMES], outcomes[-MAX_OUTCOMES:]
+    before, latest = outcomes[:-MAX_OUTCOMES], outcomes[-MAX_OUTCOMES:]
     counts = Counter(outcome.sign.partition(" ")[2] for outcome in before)
-    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-    earlier = [f"… {len(before):,} calls before these: {said}; `%mcp audit` lists them"] if before else []
+    summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    earlier = [f"… {len(before):,} calls before these: {summary}; `%mcp audit` lists them"] if before else []
     return {
-        "text/plain": "\n".join([*earlier, *(outcome.plain for outcome in shown)]),
-        "text/html": page([joined([*map(note, earlier), *(outcome.html for outcome in shown)])]),
+        "text/plain": "\n".join([*earlier, *(outcome.plain for outcome in latest)]),
+        "text/html": page([joined([*map(note, earlier), *(outcome.html for outcome in latest)])]),
     }

@@ -326,7 +326,9 @@ def recorded(request: SamplingRequest, model: str, mask: Callable[[str], str]) -
     entry: dict[str, Any] = {"model": model} if model else {}
     if request.system_prompt:
         entry["systemPrompt"] = request.system_prompt
-    entry["messages"] = [{"role": each.role, "content": _blocks(each.content_as_list)} for each in request.messages]
+    entry["messages"] = [
+        {"role": message.role, "content": _blocks(message.content_as_list)} for message in request.messages
+    ]
     entry["maxTokens"] = request.max_tokens
     if request.tools:
         entry["tools"] = [tool.name for tool in request.tools]
@@ -335,15 +337,15 @@ def recorded(request: SamplingRequest, model: str, mask: Callable[[str], str]) -
 
 
 def _blocks(blocks: Sequence[Any]) -> list[Any]:
-    shown: list[Any] = []
+    dumps: list[Any] = []
     for block in blocks:
         dumped = block.model_dump(mode="json", by_alias=True, exclude_none=True)
         if block.type in ("image", "audio"):
             dumped["data"] = size_text(len(block.data) * 3 // 4)
         if block.type == "tool_result":
             dumped["content"] = _blocks(block.content)
-        shown.append(dumped)
-    return shown
+        dumps.append(dumped)
+    return dumps
 
 
 def _masked(value: Any, mask: Callable[[str], str]) -> Any:
@@ -447,37 +449,39 @@ class SamplingQuestions:
         started = time.perf_counter()
         request = read_request(self._server, params)
         request = replace(request, unasked=self._spec.sampling == "auto" and self._rule() is None)
-        found = await self._found(request)
+        outcome = await self._outcome(request)
         seconds = time.perf_counter() - started
-        if isinstance(found, Problem):
-            if found.is_logged:
-                self._log("warning", f"{request_summary(request)}: {found.why} ({duration(seconds)})")
+        if isinstance(outcome, Problem):
+            if outcome.is_logged:
+                self._log("warning", f"{request_summary(request)}: {outcome.why} ({duration(seconds)})")
             # in an `input_required` round the error ends the call here, and the server never sees it
             is_local = getattr(getattr(context, "session", None), "discover_result", None) is not None
-            whole = found.why if found.why.startswith(found.text) else f"{found.text}: {found.why}"
-            return ErrorData(code=found.code, message=whole if is_local else found.text)
-        self._log("info", f"{request_summary(request)}: {reply_summary(request, found)} ({duration(seconds)})")
-        return wire_result(request, found)
+            text = outcome.why if outcome.why.startswith(outcome.text) else f"{outcome.text}: {outcome.why}"
+            return ErrorData(code=outcome.code, message=text if is_local else outcome.text)
+        self._log("info", f"{request_summary(request)}: {reply_summary(request, outcome)} ({duration(seconds)})")
+        return wire_result(request, outcome)
 
-    async def _found(self, request: SamplingRequest) -> Sampled | Problem:
-        async with self._queue.asking() as asked:
+    async def _outcome(self, request: SamplingRequest) -> Sampled | Problem:
+        async with self._queue.asking() as question:
             nonsense = senseless(request, takes_tools=self._takes_tools)
             if nonsense:
                 return Problem(INVALID_PARAMS, nonsense, nonsense)
-            found = await answered(asked.call, self._answer(request, asked.call))
-            asked.is_answered = isinstance(found, Sampled)
-        if isinstance(found, Sampled):
-            return found
-        if found.error is None:
+            outcome = await answered(question.call, self._answer(request, question.call))
+            question.is_answered = isinstance(outcome, Sampled)
+        if isinstance(outcome, Sampled):
+            return outcome
+        if outcome.error is None:
             return Problem(REJECTED, REJECTED_TEXT, "the call has ended")
-        if isinstance(found.error, NotAskedError):
-            return Problem(REJECTED, str(found.error), str(found.error), is_logged=found.error.is_first)
-        if isinstance(found.error, DeniedError):
-            why = f"{found.error}: {found.error.reason}" if found.error.reason else str(found.error)
-            return Problem(REJECTED, str(found.error) if isinstance(found.error, NotByYouError) else REJECTED_TEXT, why)
-        why = str(found.error)
-        if not isinstance(found.error, MCPMagicError):
-            why = f"the sampler failed: {type(found.error).__name__}: {one_line(why, 300)}"
+        if isinstance(outcome.error, NotAskedError):
+            return Problem(REJECTED, str(outcome.error), str(outcome.error), is_logged=outcome.error.is_first)
+        if isinstance(outcome.error, DeniedError):
+            why = f"{outcome.error}: {outcome.error.reason}" if outcome.error.reason else str(outcome.error)
+            return Problem(
+                REJECTED, str(outcome.error) if isinstance(outcome.error, NotByYouError) else REJECTED_TEXT, why
+            )
+        why = str(outcome.error)
+        if not isinstance(outcome.error, MCPMagicError):
+            why = f"the sampler failed: {type(outcome.error).__name__}: {one_line(why, 300)}"
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
     async def _answer(self, request: SamplingRequest, call: InFlightRequest) -> Sampled:
@@ -599,7 +603,7 @@ def with_request_texts(request: SamplingRequest, texts: Sequence[str]) -> Sampli
     Raises:
         ArgumentsError: No message is left.
     """
-    if [each.text for each in request_texts(request)] == list(texts):
+    if [text.text for text in request_texts(request)] == list(texts):
         return request
     system, rest = texts[0], iter(texts[1:])
     messages = []
@@ -627,8 +631,8 @@ def reply_texts(reply: Sampled) -> list[Text]:
         if block.type == "text":
             texts.append(Text("reply", block.text))
         elif block.type == "tool_use":
-            written = json.dumps(block.input, ensure_ascii=False, indent=2, default=str)
-            texts.append(Text(f"arguments of {block.name}, JSON", written))
+            arguments = json.dumps(block.input, ensure_ascii=False, indent=2, default=str)
+            texts.append(Text(f"arguments of {block.name}, JSON", arguments))
     return texts
 
 
@@ -638,9 +642,9 @@ def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]
     Raises:
         ArgumentsError: Arguments are no JSON object, or do not fit the tool's schema.
     """
-    if [each.text for each in reply_texts(reply)] == list(texts):
+    if [text.text for text in reply_texts(reply)] == list(texts):
         return reply
-    known, rest = {tool.name: tool for tool in tools}, iter(texts)
+    by_name, rest = {tool.name: tool for tool in tools}, iter(texts)
     content: list[Any] = []
     for block in reply.content:
         text = next(rest) if block.type in ("text", "tool_use") else ""
@@ -649,7 +653,7 @@ def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]
         elif block.type != "tool_use":
             content.append(block)
         elif text.strip():
-            arguments = _arguments(block.name, text, known.get(block.name))
+            arguments = _arguments(block.name, text, by_name.get(block.name))
             content.append(block.model_copy(update={"input": arguments}))
     if not content:
         raise ArgumentsError("nothing is left of the reply; deny it instead")
@@ -683,24 +687,24 @@ MAX_READ = 2_000_000  # characters of a request or a reply about which the user 
 
 def too_long_to_read(texts: Iterable[Text]) -> str:
     """Return why the user is not asked about texts (`whole_request`, `whole_reply`); "" if they are short enough."""
-    size = sum(len(each.label) + len(each.text) for each in texts)
+    size = sum(len(text.label) + len(text.text) for text in texts)
     return f"it has {size:,} characters, and you are asked about at most {MAX_READ:,}" if size > MAX_READ else ""
 
 
-def _reveal(whole: Callable[[Any], list[Text]]) -> Reveal:
+def _reveal(all_texts: Callable[[Any], list[Text]]) -> Reveal:
     """Return what makes the question wait until the user has opened each text that is shown cut."""
 
-    def unseen(texts: Any, seen: Collection[str] = ()) -> list[tuple[str, Any]]:
-        return [(each.label, each.text) for each in whole(texts) if each.is_cut and each.label not in seen]
+    def unseen(texts: Any, opened: Collection[str] = ()) -> list[tuple[str, Any]]:
+        return [(text.label, text.text) for text in all_texts(texts) if text.is_cut and text.label not in opened]
 
     return Reveal(unseen, lambda texts: [], unseen)
 
 
 def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Form:
-    return Form([each.text for each in texts], labels=tuple(each.label for each in texts), check=check)
+    return Form([text.text for text in texts], labels=tuple(text.label for text in texts), check=check)
 
 
-KEPT = "why; it is kept in %mcp logs and %mcp audit, and the server is not told"
+WHERE_KEPT = "why; it is kept in %mcp logs and %mcp audit, and the server is not told"
 
 EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
 
@@ -726,7 +730,7 @@ def request_question(request: SamplingRequest, expected: Expected, *, show_reply
         form=_form(request_texts(request), lambda texts: with_request_texts(request, texts)),
         reveal=_reveal(lambda texts: whole_request(with_request_texts(request, texts))),
         extra=(
-            replace(WHY, tooltip=KEPT),
+            replace(WHY, tooltip=WHERE_KEPT),
             Extra("show_reply", show_reply, "show me the reply before it is sent", beside="approve"),
         ),
         outcome=outcome,
@@ -765,7 +769,7 @@ def reply_question(request: SamplingRequest, sampled: Sampled) -> Question:
             EDIT_TEXTS,
             Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse", asks="reason"),
         ),
-        extra=(replace(WHY, label="why not; Enter refuses", tooltip=KEPT, beside="refuse"),),
+        extra=(replace(WHY, label="why not; Enter refuses", tooltip=WHERE_KEPT, beside="refuse"),),
         form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, request.usable_tools)),
         reveal=_reveal(lambda texts: whole_reply(with_reply_texts(sampled, texts, request.usable_tools))),
         outcome=outcome,
@@ -778,8 +782,8 @@ def reply_review(request: SamplingRequest, sampled: Sampled, reply: Reply) -> Re
     """Return the review in a reply to `reply_question`."""
     if reply.choice != "send":
         return Review.deny(reply.why_not, by=reply.by)
-    changed = with_reply_texts(sampled, reply.values, request.usable_tools)
-    return Review.approve(reply=None if changed is sampled else changed)
+    edited = with_reply_texts(sampled, reply.values, request.usable_tools)
+    return Review.approve(reply=None if edited is sampled else edited)
 
 
 # The texts and markup of a sampling request, its reply and their outcomes: pure functions.
@@ -854,22 +858,22 @@ def request_part(request: SamplingRequest, expected: Expected) -> Part:
     turns = [_turn("system", [_long(request.system_prompt)])] if request.system_prompt else []
     for message in request.messages:
         turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
-    rows, notes = _facts(request, expected), [one_line(each, 300) for each in expected.notes]
+    rows, notes = _facts(request, expected), [one_line(text, 300) for text in expected.notes]
     lines = [f"Server {server} asks a model to answer:", *(turn.plain for turn in turns)]
     lines += [f"  {name}: {value}" for name, value in rows]
     lines += [
         f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', MAX_DESCRIPTION)}"
         for tool in request.tools or ()
     ]
-    lines += [f"  not as asked: {each}" for each in notes]
-    shown = [
+    lines += [f"  not as asked: {text}" for text in notes]
+    html = [
         tag("p", joined(["Server ", tag("b", server), " asks a model to answer:"])),
         tag("div", joined(turn.html for turn in turns), style=_SCROLL),
-        facts([*rows, *([("not as asked", joined(tag("div", each) for each in notes))] if notes else [])]),
+        facts([*rows, *([("not as asked", joined(tag("div", text) for text in notes))] if notes else [])]),
     ]
     if request.tools:
-        shown.append(_tools(request))
-    return Part("\n".join(lines), Markup(page([joined(shown)])))
+        html.append(_tools(request))
+    return Part("\n".join(lines), Markup(page([joined(html)])))
 
 
 def reply_part(request: SamplingRequest, reply: Sampled) -> Part:
@@ -878,12 +882,12 @@ def reply_part(request: SamplingRequest, reply: Sampled) -> Part:
     budget = Budget.full()
     parts = [_block(block, budget, {}) for block in reply.content]
     lines = [f"Reply of {model} to server {server} ({reason}):", *(_indented(part.plain) for part in parts)]
-    shown = [
+    html = [
         tag("p", joined(["Reply of ", tag("b", model), " to server ", tag("b", server), f" ({reason}):"])),
         tag("div", joined(part.html for part in parts), style=_SCROLL, class_="mcp-turn"),
-        *(note(one_line(each, 300)) for each in reply.notes),
+        *(note(one_line(text, 300)) for text in reply.notes),
     ]
-    return Part("\n".join(lines), Markup(page([joined(shown)])))
+    return Part("\n".join(lines), Markup(page([joined(html)])))
 
 
 def _facts(request: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
@@ -891,7 +895,7 @@ def _facts(request: SamplingRequest, expected: Expected) -> list[tuple[str, str]
     rows.append(("at most", f"{request.max_tokens:,} tokens"))
     if request.temperature is not None:
         rows.append(("temperature", f"{request.temperature:g}"))
-    stops = ", ".join(repr(one_line(each, MAX_STOP)) for each in request.stop_sequences[:MAX_STOPS])
+    stops = ", ".join(repr(one_line(stop, MAX_STOP)) for stop in request.stop_sequences[:MAX_STOPS])
     if stops:
         rows.append(("ends before", stops))
     preferences = _preferences(request)
@@ -908,24 +912,24 @@ def _preferences(request: SamplingRequest) -> str:
     preferences = request.preferences
     hints = [one_line(hint.name, 60) for hint in (preferences.hints if preferences else None) or () if hint.name]
     weights = [(name, getattr(preferences, f"{name}_priority", None)) for name in ("cost", "speed", "intelligence")]
-    said = [f"a model like {' or '.join(hints[:5])}"] if hints else []
-    return ", ".join([*said, *(f"{name} {value:g}" for name, value in weights if value is not None)])
+    parts = [f"a model like {' or '.join(hints[:5])}"] if hints else []
+    return ", ".join([*parts, *(f"{name} {value:g}" for name, value in weights if value is not None)])
 
 
 def _tools(request: SamplingRequest) -> Markup:
-    shown = []
+    html = []
     for tool in request.tools or ():
         described = cut((tool.description or "").strip(), MAX_DESCRIPTION)
-        shown.append(tag("p", joined([tag("b", one_line(tool.name, 100)), f" {one_line(tool.title or '', 100)}"])))
-        shown.append(tag("div", described, style="white-space:pre-wrap"))
-        shown.append(details("arguments", Part.pre(outline(_schema(tool), MAX_SCHEMA)).html))
-    return details("the tools that the model may ask the server to call", joined(shown))
+        html.append(tag("p", joined([tag("b", one_line(tool.name, 100)), f" {one_line(tool.title or '', 100)}"])))
+        html.append(tag("div", described, style="white-space:pre-wrap"))
+        html.append(details("arguments", Part.pre(outline(_schema(tool), MAX_SCHEMA)).html))
+    return details("the tools that the model may ask the server to call", joined(html))
 
 
 def _turn(role: str, parts: Iterable[Part]) -> Part:
-    shown = list(parts)
-    html = joined([tag("div", tag("b", role)), tag("div", joined(part.html for part in shown), class_="mcp-turn")])
-    return Part("\n".join([f"  {role}:", *(_indented(part.plain) for part in shown)]), html)
+    blocks = list(parts)
+    html = joined([tag("div", tag("b", role)), tag("div", joined(part.html for part in blocks), class_="mcp-turn")])
+    return Part("\n".join([f"  {role}:", *(_indented(part.plain) for part in blocks)]), html)
 
 
 def _indented(text: str) -> str:
@@ -947,7 +951,7 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
         return Part.stack(Part.line(one_line(texts[0].label, 300)), _long(texts[0].text))
     if block.type != "tool_result":
         return part_of(block, budget)
-    inner = [_block(each, budget, names) for each in block.content]
+    inner = [_block(child, budget, names) for child in block.content]
     structured = [] if inner or block.structured_content is None else [_long(written(block.structured_content))]
     name = names.get(block.tool_use_id, one_line(block.tool_use_id, 60))
     line = f"{name} {'failed' if block.is_error else 'gave'}:"

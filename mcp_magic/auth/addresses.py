@@ -62,9 +62,9 @@ def is_private(url: str) -> bool:
 class Reach:
     """The addresses that the log-in of one server may query."""
 
-    def __init__(self, url: str, named: Iterable[str | None] = ()) -> None:
+    def __init__(self, url: str, allowed: Iterable[str | None] = ()) -> None:
         self._server = _host(url)
-        self._named = {self._server, *(_host(other) for other in named if other)}
+        self._named = {self._server, *(_host(address) for address in allowed if address)}
         self._peer: Address | None = None
 
     def remember_peer(self, response: httpx2.Response) -> None:
@@ -85,8 +85,8 @@ class Reach:
             inside and not local
         ):  # allowed if the MCP server is inside too, by its name and by the address that answered
             server = await _addresses(self._server)
-            known = [*server, self._peer] if self._peer is not None else server
-            if server and all(map(_is_internal, known)):
+            peers = [*server, self._peer] if self._peer is not None else server
+            if server and all(map(_is_internal, peers)):
                 return ""
         return str([*local, *inside][0]) if inside else ""
 
@@ -96,13 +96,13 @@ class Reach:
         A second lookup of a name may return another address (DNS rebinding), so this checks the connection itself.
         """
         host = request.url.raw_host.decode("ascii").strip("[]")
-        asked = ""
+        target = ""
 
         async def trace(event: str, info: dict[str, Any]) -> None:
-            nonlocal asked
+            nonlocal target
             if event == "connection.connect_tcp.started":
-                asked = str(info.get("host", "")).strip("[]")
-            elif event == "connection.connect_tcp.complete" and asked == host not in self._named:  # a proxy otherwise
+                target = str(info.get("host", "")).strip("[]")
+            elif event == "connection.connect_tcp.complete" and target == host not in self._named:  # a proxy otherwise
                 stream = info["return_value"]
                 peer = _peer(stream)
                 if peer is not None and (address := await self._refused([peer])):

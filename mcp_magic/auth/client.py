@@ -194,8 +194,8 @@ class SessionAuth(httpx2.Auth):
             if self._oauth is None:
                 spec = self._context.spec
                 store = await asyncio.to_thread(self._context.logins.store)
-                kept = KeptTokens(store, spec.url, spec.auth, self._context.learn)
-                oauth = OAuthClient(self._http, self._context, kept)
+                tokens = KeptTokens(store, spec.url, spec.auth, self._context.learn)
+                oauth = OAuthClient(self._http, self._context, tokens)
                 await oauth.load()
                 self._oauth = oauth
         return self._oauth
@@ -232,10 +232,10 @@ class SessionAuth(httpx2.Auth):
     ) -> bool:
         """Log in, once for each status; return whether there is a token."""
         status = str(response.status_code)
-        wanted, now = f"{status} {extract_scope_from_www_auth(response)}", time.monotonic()
+        refusal, now = f"{status} {extract_scope_from_www_auth(response)}", time.monotonic()
         if status in tried:
-            self._in_vain[wanted] = now
-        if now - self._in_vain.get(wanted, -IN_VAIN_SECONDS) < IN_VAIN_SECONDS:
+            self._in_vain[refusal] = now
+        if now - self._in_vain.get(refusal, -IN_VAIN_SECONDS) < IN_VAIN_SECONDS:
             raise oauth.parties.refused_again(response, oauth.tokens.scope)
         tried.add(status)
         self._logging_in = True
@@ -304,10 +304,10 @@ async def _mended(answer: httpx2.Response, kind: Any, remark: Callable[[str], No
             continue
         value = members.pop(name)  # it is not shown, because it may be a token
         why = "is empty" if value in ("", None) else "has a wrong value"
-        taken = "it is ignored"
+        reading = "it is ignored"
         if problem["type"] == "list_type" and isinstance(value, str) and value:
-            members[name], why, taken = value.split(), "is a text, not a list", "it is read as a list of its words"
-        remark(f"{answer.request.url.path}: {name} {why}; {taken}")
+            members[name], why, reading = value.split(), "is a text, not a list", "it is read as a list of its words"
+        remark(f"{answer.request.url.path}: {name} {why}; {reading}")
     return httpx2.Response(answer.status_code, json=members, request=answer.request)
 
 
@@ -515,9 +515,9 @@ class Discovery:
 class Registration:
     """Registers this program at an authorization server."""
 
-    def __init__(self, authority: Authority, kept: KeptTokens) -> None:
+    def __init__(self, authority: Authority, tokens: KeptTokens) -> None:
         self._authority = authority
-        self._kept = kept
+        self._kept = tokens
 
     def by_hand(self) -> OAuthClientInformationFull | None:
         """Return the client that the spec names, or None. A `jwt_bearer` client may have no id, and never registers."""
@@ -601,9 +601,9 @@ class Registration:
 class Tokens:
     """The tokens of a session: exchanges a grant for them, renews them, keeps them, and puts them on requests."""
 
-    def __init__(self, authority: Authority, kept: KeptTokens) -> None:
+    def __init__(self, authority: Authority, records: KeptTokens) -> None:
         self._authority = authority
-        self._kept = kept
+        self._kept = records
         self._state = authority.state
         self._prover: _Prover | None = None
         self._is_bound = False  # to the key of the prover
@@ -761,14 +761,14 @@ class Tokens:
 class OAuthClient:
     """The OAuth client of one session: runs the steps that get its tokens."""
 
-    def __init__(self, http: httpx2.AsyncClient, context: AuthContext, kept: KeptTokens) -> None:
+    def __init__(self, http: httpx2.AsyncClient, context: AuthContext, records: KeptTokens) -> None:
         self._authority = Authority(http, context)
         self._discovery = Discovery(self._authority)
-        self._registration = Registration(self._authority, kept)
+        self._registration = Registration(self._authority, records)
         self._state = self._authority.state
         self._options = context.spec.auth
         self._logins = context.logins
-        self.tokens = Tokens(self._authority, kept)
+        self.tokens = Tokens(self._authority, records)
 
     @property
     def parties(self) -> Parties:
@@ -979,10 +979,10 @@ async def _body(answer: httpx2.Response) -> str:
 async def _json(answer: httpx2.Response) -> dict[str, Any]:
     """Return the JSON object of an answer, or {} if it has none."""
     try:
-        found = json.loads(await answer.aread())
+        value = json.loads(await answer.aread())
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _dumped(model: Any) -> Any:
@@ -1059,7 +1059,7 @@ class LoggedOut:
     """The result of the log-out of one client."""
 
     authority: str
-    done: str  # "revoked", or why the tokens were only deleted here
+    outcome: str  # "revoked", or why the tokens were only deleted here
 
 
 async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
@@ -1067,11 +1067,11 @@ async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
     key = server_key(spec.url)
     store = await asyncio.to_thread(logins.store)
     records = await asyncio.to_thread(store.load, key)
-    done = [await _revoke(record, spec) for record in records.values() if isinstance(record, dict)]
+    outcomes = [await _revoke(record, spec) for record in records.values() if isinstance(record, dict)]
     await asyncio.to_thread(store.save, key, {})
     if not isinstance(store, FileStore) and logins.where == "auto":
         await asyncio.to_thread(FileStore().save, key, {})
-    return done
+    return outcomes
 
 
 async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
@@ -1096,10 +1096,10 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
     kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
     name = client.get("client_id", "")
     forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
-    return LoggedOut(authority, await _sent(endpoint, forms, client, spec))
+    return LoggedOut(authority, await _post(endpoint, forms, client, spec))
 
 
-async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, spec: UrlSpec) -> str:
+async def _post(endpoint: str, forms: list[dict[str, Any]], client: Record, spec: UrlSpec) -> str:
     secret = client.get("client_secret")
     options: dict[str, Any] = {}
     if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":

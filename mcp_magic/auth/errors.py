@@ -74,13 +74,13 @@ class Parties:
             "http://127.0.0.1:PORT/callback, --redirect-port PORT)."
         )
 
-    def refused_again(self, response: httpx2.Response, given: str | None) -> AuthorizationError:
+    def refused_again(self, response: httpx2.Response, granted: str | None) -> AuthorizationError:
         """Return the error for a server that refuses a token that was just issued for it, with these scopes."""
         if response.status_code == 403:
             match = re.search(r'scope="([^"]*)"', response.headers.get("www-authenticate", ""))
-            wanted = one_line(match[1], 200) if match else "more"
+            scopes = one_line(match[1], 200) if match else "more"
             return self.error(
-                f"{self.where} wants the scopes {wanted!r}, and {self.authority} gave {given or 'none'!r} "
+                f"{self.where} wants the scopes {scopes!r}, and {self.authority} gave {granted or 'none'!r} "
                 "(insufficient_scope). Ask its operator for more."
             )
         return self.error(
@@ -92,11 +92,11 @@ class Parties:
 def refusal(at: str, code: str, why: str, status: int = 0) -> str:
     """Return what an OAuth error means: its code, description and HTTP status (0 if it came to the log-in page)."""
     because = f" {sentence('It says', why)}" if why else ""
-    failed = status >= 500 or status == 429
-    shown = one_line(code, 40) if code and not failed else f"HTTP {status}"
-    if failed or code in ("server_error", "temporarily_unavailable"):
-        return f"{at} failed ({shown}); the fault is on its side, try again later.{because}"
-    return f"{at} {OAUTH_ERRORS.get(code, 'refused the log-in')} ({shown}).{because}"
+    is_failure = status >= 500 or status == 429
+    label = one_line(code, 40) if code and not is_failure else f"HTTP {status}"
+    if is_failure or code in ("server_error", "temporarily_unavailable"):
+        return f"{at} failed ({label}); the fault is on its side, try again later.{because}"
+    return f"{at} {OAUTH_ERRORS.get(code, 'refused the log-in')} ({label}).{because}"
 
 
 _METADATA_ERRORS = ("invalid_redirect_uri", "invalid_client_metadata")

@@ -86,7 +86,7 @@ def login_question(login: LogIn) -> Question:
         outcome=outcome,
         waits_for="log-in",
         take=take,
-        settled=login.answered,
+        elsewhere=login.answered,
     )
 
 
@@ -115,7 +115,7 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mcp_
 body{{font-family:system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;color-scheme:light dark}}
 </style></head><body><h1>{title}</h1><p>{text}</p></body></html>"""
 
-DONE = ("Logged in", "You can close this window and go back to your notebook.")
+ARRIVED = ("Logged in", "You can close this window and go back to your notebook.")
 REFUSED = ("Not logged in", "You can close this window; the notebook says what was wrong.")
 STALE = ("An older log-in", "This is the answer to another log-in. Use the link that the notebook shows now.")
 NOTHING = ("Nothing here", "This address only waits for the end of a log-in.")
@@ -155,9 +155,9 @@ class LogIn:
         self._comes_from = comes_from
         self.stale = 0  # how many answers belonged to other log-ins
         self.outcome = ""  # while it waits, then "done", "refused" or "cancelled"
-        asked = parse_qs(urlsplit(url).query)
-        self._state = asked.get("state", [""])[0]
-        self._scope = asked.get("scope", [""])[0]
+        query = parse_qs(urlsplit(url).query)
+        self._state = query.get("state", [""])[0]
+        self._scope = query.get("scope", [""])[0]
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Redirected] = self._loop.create_future()
 
@@ -315,7 +315,7 @@ class _CallbackPage(BaseHTTPRequestHandler):
             return
         match self.server.judge(url.query):
             case "done":
-                self._answer(200, *DONE)
+                self._answer(200, *ARRIVED)
             case "refused":
                 self._answer(200, *REFUSED)
             case _:
@@ -397,10 +397,10 @@ class LogIns:
             if login.outcome:
                 await asyncio.wait({showing}, timeout=FAREWELL_SECONDS)
                 return login.result()
-            failed = showing.exception() if showing.done() and not showing.cancelled() else None
-            if failed is not None and not isinstance(failed, TimeoutError):
-                raise failed
-            late = not showing.done() or failed is not None
+            failure = showing.exception() if showing.done() and not showing.cancelled() else None
+            if failure is not None and not isinstance(failure, TimeoutError):
+                raise failure
+            late = not showing.done() or failure is not None
         finally:
             for task in (showing, answered):
                 task.cancel()

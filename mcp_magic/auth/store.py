@@ -60,8 +60,8 @@ def server_key(url: str) -> str:
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower()
-    whole = urlunsplit((parts.scheme.lower(), host, parts.path, parts.query, ""))
-    return f"{host}{parts.path} {sha256(whole.encode()).hexdigest()[:32]}"
+    address = urlunsplit((parts.scheme.lower(), host, parts.path, parts.query, ""))
+    return f"{host}{parts.path} {sha256(address.encode()).hexdigest()[:32]}"
 
 
 def tokens_folder() -> Path:
@@ -249,8 +249,8 @@ class KeptTokens:
     def __init__(self, store: Store, url: str, options: AuthOptions, learn: Callable[[Iterable[str]], None]) -> None:
         self._store = store
         self._server = server_key(url)
-        named = (options.grant, options.client_id, options.client_metadata_url, options.issuer)
-        client = [*named, *sorted(options.scopes)]
+        names = (options.grant, options.client_id, options.client_metadata_url, options.issuer)
+        client = [*names, *sorted(options.scopes)]
         self._client = sha256(json.dumps(client).encode()).hexdigest()[:16]  # the client's key in a record; no secrets
         self._learn = learn
         self._writing = asyncio.Lock()
@@ -269,8 +269,8 @@ class KeptTokens:
 
     async def load(self) -> dict[str, Any]:
         """Return the record: `tokens`, `expires_at` (`time.time()`), `client`, `metadata`, `resource`, `dpop_key`."""
-        whole = await asyncio.to_thread(self._store.load, self._server)
-        record = whole.get(self._client)
+        records = await asyncio.to_thread(self._store.load, self._server)
+        record = records.get(self._client)
         record = record if isinstance(record, dict) else {}
         self._learn(_secrets_of(record))
         return record
@@ -285,11 +285,11 @@ class KeptTokens:
             await asyncio.to_thread(self._change, changes)
 
     def _change(self, changes: dict[str, Any]) -> None:
-        whole = self._store.load(self._server)
-        before = whole.get(self._client)
+        records = self._store.load(self._server)
+        before = records.get(self._client)
         record = {**(before if isinstance(before, dict) else {}), **changes}
-        whole[self._client] = {name: value for name, value in record.items() if value is not None}
-        self._store.save(self._server, {client: kept for client, kept in whole.items() if kept})
+        records[self._client] = {name: value for name, value in record.items() if value is not None}
+        self._store.save(self._server, {client: fields for client, fields in records.items() if fields})
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Save tokens and the time when they expire."""
@@ -307,5 +307,5 @@ def read_model(kind: Any, value: Any) -> Any:
 
 def _secrets_of(record: dict[str, Any]) -> list[str]:
     tokens, client = record.get("tokens") or {}, record.get("client") or {}
-    found = (tokens.get("access_token"), tokens.get("refresh_token"), client.get("client_secret"))
-    return [text for text in (*found, record.get("dpop_key")) if text]
+    texts = (tokens.get("access_token"), tokens.get("refresh_token"), client.get("client_secret"))
+    return [text for text in (*texts, record.get("dpop_key")) if text]

@@ -186,8 +186,8 @@ class Audit:
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
     """Return a copy of arguments for a record: secrets masked, long texts without their middle."""
-    shown: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
-    return shown
+    cut: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
+    return cut
 
 
 def _cut(value: Any) -> Any:
@@ -252,8 +252,8 @@ def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
     """Say why an allowing rule does not cover a tool of a server: the tool, or the server, is another one now."""
     if _is_same_server(rule, server, definitions):
         return f"the tool has changed since rule `{rule}` allowed it"
-    known = None if server in rule.identities else definitions.replacement(server, rule.since)
-    was = f": it was {known.before}, and is {known.now}" if known is not None else ""
+    replacement = None if server in rule.identities else definitions.replacement(server, rule.since)
+    was = f": it was {replacement.before}, and is {replacement.now}" if replacement is not None else ""
     return f"rule `{rule}` was given for another server called {server}{was}"
 
 
@@ -335,10 +335,10 @@ class Consent:
         started, since = time.perf_counter(), self.definitions.count
         request, decision = self._ruled(request, policy)
         if decision is None:
-            asked = request
+            subject = request
             if summary is not None:
-                asked = replace(summary, change=request.change, outdated=request.outdated)
-            decision = await self._ask(asked, approver or self.approver)
+                subject = replace(summary, change=request.change, outdated=request.outdated)
+            decision = await self._ask(subject, approver or self.approver)
         return self._recorded(request, decision, since, started, summary)
 
     async def review_set(
@@ -372,9 +372,9 @@ class Consent:
         calls = [PlannedRequest(*self._ruled(request, policy)) for request in requests]
         if not isinstance(approver, PlanApprover) or sum(call.decision is None for call in calls) < 2:
             return await together(self.review(request, policy=policy) for request in requests)
-        while left := {at: call.request for at, call in enumerate(calls) if call.decision is None}:
-            for at, decision in (await self._answers(left, approver.plan(calls))).items():
-                calls[at] = PlannedRequest(left[at], decision)
+        while open_requests := {at: call.request for at, call in enumerate(calls) if call.decision is None}:
+            for at, decision in (await self._answers(open_requests, approver.plan(calls))).items():
+                calls[at] = PlannedRequest(open_requests[at], decision)
         return [self._recorded(request, decision, since, started) for request, decision in calls if decision]
 
     def _ruled(self, request: Request, policy: str | None) -> tuple[Request, Decision | None]:
@@ -464,7 +464,7 @@ class Consent:
             rule = replace(rule, since=self.definitions.count)
         is_new = rule not in self.rules
         if first:
-            self.rules[:] = [rule, *(one for one in self.rules if one != rule)]
+            self.rules[:] = [rule, *(old for old in self.rules if old != rule)]
             return is_new
         if is_new:
             self.rules.append(rule)
@@ -494,19 +494,22 @@ class Consent:
         self, requests: Mapping[int, Request], asking: Awaitable[Mapping[int, Any]]
     ) -> dict[int, Decision]:
         """Return an approver's decisions about one or more of the requests, each checked."""
-        known = {at: (copy.deepcopy(each.arguments), self.definitions.seal(each.name)) for at, each in requests.items()}
+        before = {
+            at: (copy.deepcopy(request.arguments), self.definitions.seal(request.name))
+            for at, request in requests.items()
+        }
         try:
             answers = await in_time(asking, self.timeout)
             if isinstance(answers, Unanswered):
                 answers = dict.fromkeys(
                     requests, Decision.deny(f"you did not answer within {self.timeout:g} s", by="time-out")
                 )
-            decided = {at: self._valid(requests[at], answer, *known[at]) for at, answer in answers.items()}
+            decided = {at: self._valid(requests[at], answer, *before[at]) for at, answer in answers.items()}
             if not decided:
                 raise ValueError("it decided nothing")
         except Exception as error:
-            failed = Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
-            decided = dict.fromkeys(requests, failed)
+            denial = Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
+            decided = dict.fromkeys(requests, denial)
         return {at: because_outdated(requests[at], decision) for at, decision in decided.items()}
 
     def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
@@ -532,8 +535,8 @@ class Consent:
         rule = self.rule_for(replace(request, arguments=arguments))
         if rule is not None and rule.action == "deny":
             return Decision.deny(rule.reason, by=f"rule `{rule}`")
-        changed: Decision = replace(decision, arguments=arguments)
-        return changed
+        edited: Decision = replace(decision, arguments=arguments)
+        return edited
 
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
@@ -570,10 +573,11 @@ def summary_of(requests: Sequence[Request]) -> Request:
             values.setdefault(name, {}).setdefault(json.dumps(value, sort_keys=True, default=str), value)
     summary: dict[str, Any] = {}
     for name, distinct in values.items():
-        shown = list(distinct.values())[:SUMMARISED]
+        examples = list(distinct.values())[:SUMMARISED]
         more = [f"… {len(distinct) - SUMMARISED:,} more values"] if len(distinct) > SUMMARISED else []
-        summary[name] = shown[0] if len(distinct) == 1 else [*shown, *more]
-    summary[FIRST] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
+        summary[name] = examples[0] if len(distinct) == 1 else [*examples, *more]
+    samples = requests[:SUMMARISED]
+    summary[FIRST] = [hidden_arguments(sample.arguments, sample.definition) for sample in samples]
     summary |= {CALLS: len(requests), DIGEST: digest.hexdigest()[:16]}
     return replace(first, arguments=summary, calls=len(requests), each=[request.arguments for request in requests])
 
@@ -586,8 +590,8 @@ def _by_policy(policy: str, request: Request) -> str:
 
 def record_of(request: Request, decision: Decision, seconds: float) -> Record:
     """Return the audit record of a decision that took `seconds`."""
-    changed = () if decision.arguments is None else tuple(changes(request.arguments, decision.arguments))
-    verdict = ("edit" if changed else "approve") if decision.approved else "deny"
+    names = () if decision.arguments is None else tuple(changes(request.arguments, decision.arguments))
+    verdict = ("edit" if names else "approve") if decision.approved else "deny"
     return Record(
         time=datetime.now(UTC).isoformat(timespec="milliseconds"),
         asker=request.asker,
@@ -597,7 +601,7 @@ def record_of(request: Request, decision: Decision, seconds: float) -> Record:
         decision=verdict,
         by=decision.by,
         reason=decision.reason,
-        changed=changed,
+        changed=names,
         seconds=round(seconds, 4),
         run=request.run,
     )

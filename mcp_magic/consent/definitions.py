@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-KEPT = 20  # definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept
+MAX_VERSIONS = 20  # complete definitions kept of one tool, besides the first; of older ones only the digest is kept
 
 GONE_BYTES = 20_000_000
 """Bytes of whole definitions kept of tools that are no longer listed; beyond that only digests are kept."""
@@ -85,13 +85,13 @@ class Change(NamedTuple):
     def lines(self) -> list[Line]:
         """The differing lines, under the label of each changed part."""
         old, new = definition_of(self.before), definition_of(self.after)
-        found: list[Line] = []
+        differences: list[Line] = []
         for name, label in _LABELS.items():
             a, b = old.get(name), new.get(name)
             texts = isinstance(a or "", str) and isinstance(b or "", str)
             lines = text_diff(a or "", b or "") if texts else json_diff(a or {}, b or {})
-            found += [Line("@", label), *lines] if lines else []
-        return found
+            differences += [Line("@", label), *lines] if lines else []
+        return differences
 
     @property
     def badge(self) -> Badge:
@@ -170,17 +170,17 @@ class Definitions:
             total -= self._gone.pop(key)
             versions = self._versions[key[0]][key[1]]
             _sign(versions)
-            versions[:] = [Version(number, seen, digest, None) for number, seen, digest, _ in versions]
+            versions[:] = [Version(number, since, digest, None) for number, since, digest, _ in versions]
 
     def saw(self, server: str, tools: Iterable[Tool]) -> None:
         """Note tools as a server lists them."""
-        known = self._versions.setdefault(server, {})
+        by_tool = self._versions.setdefault(server, {})
         now = time.time()
         self.count += 1
         for tool in tools:
-            versions = known.get(tool.name)
+            versions = by_tool.get(tool.name)
             if versions is None:
-                known[tool.name] = [Version(self.count, now, "", tool)]  # most never change: the digest comes later
+                by_tool[tool.name] = [Version(self.count, now, "", tool)]  # most never change: the digest comes later
             elif versions[-1].tool is not tool:
                 last = versions[-1]
                 if last.tool is not None and last.tool.__dict__ == tool.__dict__:  # as nearly always
@@ -207,8 +207,8 @@ class Definitions:
 
     def seal(self, name: str) -> str:
         """Return a text that each tool has for itself, and that changes with it and its server; "" if never seen."""
-        found = self.digest(name)
-        return found and f"{found} {self.identity(name.partition(':')[0])} {name}"
+        digest = self.digest(name)
+        return digest and f"{digest} {self.identity(name.partition(':')[0])} {name}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
         """Return how a tool has changed since a `count`, at most since it was first seen; None if it has not."""
@@ -221,14 +221,14 @@ class Definitions:
         return Change(then.tool or versions[0].tool or now.tool, now.tool, now.time)
 
     def __iter__(self) -> Iterator[str]:
-        return (f"{server}:{name}" for server, known in self._versions.items() for name in known)
+        return (f"{server}:{name}" for server, by_tool in self._versions.items() for name in by_tool)
 
 
 def _sign(versions: list[Version]) -> None:
     """Compute the digest of the first version, if it has none yet."""
-    number, seen, signed, tool = versions[0]
+    number, since, signed, tool = versions[0]
     if not signed and tool is not None:
-        versions[0] = Version(number, seen, digest(tool), tool)
+        versions[0] = Version(number, since, digest(tool), tool)
 
 
 def _add(versions: list[Version], latest: Version) -> None:
@@ -239,14 +239,14 @@ def _add(versions: list[Version], latest: Version) -> None:
         versions[-1] = Version(last.number, last.time, last.digest, latest.tool)
         return
     versions.append(latest)
-    if len(versions) > KEPT + 1:
-        number, seen, signed, _ = versions[-KEPT - 1]
-        versions[-KEPT - 1] = Version(number, seen, signed, None)
+    if len(versions) > MAX_VERSIONS + 1:
+        number, since, signed, _ = versions[-MAX_VERSIONS - 1]
+        versions[-MAX_VERSIONS - 1] = Version(number, since, signed, None)
 
 
-_Seen = TypeVar("_Seen", Version, Server)
+_Numbered = TypeVar("_Numbered", Version, Server)
 
 
-def _at(versions: list[_Seen], since: int) -> _Seen:
+def _at(versions: list[_Numbered], since: int) -> _Numbered:
     """Return the version known at a time, or the first one if that came later."""
     return next((version for version in reversed(versions) if version.number <= since), versions[0])

@@ -38,12 +38,12 @@ _ABSENT: Any = object()
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return patterns with nested objects flattened to dotted paths."""
-    found: dict[str, Any] = {}
+    patterns: dict[str, Any] = {}
     for path, expected in _leaves(arguments):
-        if path in found and not json_equal(found[path], expected):
+        if path in patterns and not json_equal(patterns[path], expected):
             raise ConfigError(f"the rule names the argument {path!r} twice; one value or pattern is valid")
-        found[path] = expected
-    return found
+        patterns[path] = expected
+    return patterns
 
 
 def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -62,8 +62,8 @@ def any_fits(arguments: Mapping[str, Any], path: str, expected: Any) -> bool:
 
 def all_fit(arguments: Mapping[str, Any], path: str, expected: Any) -> bool:
     """Whether every reading of a call has the wanted value at a path."""
-    found = list(_readings(arguments, path))
-    return bool(found) and all(_fits(value, expected, all) for value in found)
+    readings = list(_readings(arguments, path))
+    return bool(readings) and all(_fits(value, expected, all) for value in readings)
 
 
 def _readings(value: Any, path: str) -> Iterator[Any]:
@@ -82,11 +82,11 @@ def _readings(value: Any, path: str) -> Iterator[Any]:
         at = path.find(".", at + 1)
 
 
-def _or_absent(found: Iterator[Any]) -> Iterator[Any]:
+def _or_absent(readings: Iterator[Any]) -> Iterator[Any]:
     """Yield the readings; only `_ABSENT`, which fits nothing, if there are none."""
-    first = next(found, _ABSENT)
+    first = next(readings, _ABSENT)
     yield first
-    yield from found
+    yield from readings
 
 
 def _fits(value: Any, expected: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
@@ -95,13 +95,13 @@ def _fits(value: Any, expected: Any, how_many: Callable[[Iterable[bool]], bool])
         return False
     if isinstance(value, list) and json_equal(value, expected):
         return True
-    whole = _is_like(value, expected)
+    is_match = _is_like(value, expected)
     if how_many is any and isinstance(value, str) and not isinstance(expected, str):
-        whole = whole or value == _text(expected)  # a server may convert the text
+        is_match = is_match or value == _text(expected)  # a server may convert the text
     inside = [_fits(item, expected, how_many) for item in _items(value)]
     if isinstance(value, list) and inside and how_many is all:
         return all(inside)  # the text of a list may have anything in it
-    return how_many([whole, *inside])
+    return how_many([is_match, *inside])
 
 
 def _items(value: Any) -> list[Any]:
@@ -219,9 +219,9 @@ class Rule:
         """The rule's arguments, secrets masked; a pattern for any value reveals nothing."""
         from mcp_magic.display.arguments import hidden_arguments
 
-        shown = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
+        masked = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
         anything = {name: expected for name, expected in self.arguments.items() if set(str(expected)) <= {"*", "?"}}
-        return shown | anything
+        return masked | anything
 
     @property
     def holds_secret(self) -> bool:
@@ -258,8 +258,8 @@ def lasting_rule(
         return None
     from mcp_magic.display.arguments import hidden_arguments
 
-    shown = hidden_arguments(arguments, definition)
-    hidden = tuple(argument for argument, value in arguments.items() if shown[argument] != value)
+    masked = hidden_arguments(arguments, definition)
+    hidden = tuple(argument for argument, value in arguments.items() if masked[argument] != value)
     expected = {argument: exactly(value) for argument, value in arguments.items()}
     return Rule("allow", exactly(name), expected, exact=True, hidden=hidden)
 
@@ -305,8 +305,8 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
 
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
     """Return rules as TOML, without those of one run or with secrets; with `definitions`, bound to the present ones."""
-    kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
-    return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)
+    lasting = [rule for rule in rules if rule.run is None and not rule.holds_secret]
+    return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in lasting)
 
 
 def _definition(rule: Rule, definitions: Definitions | None) -> str:
@@ -321,8 +321,8 @@ def _identities(rule: Rule, definitions: Definitions | None) -> Mapping[str, str
     server = rule.tool.partition(":")[0]
     if rule.action != "allow" or rule.identities or definitions is None or set("*?[") & set(server):
         return rule.identities
-    known = definitions.identity(server, rule.since)
-    return {server: known} if known else {}
+    identity = definitions.identity(server, rule.since)
+    return {server: identity} if identity else {}
 
 
 def _table(rule: Rule, definition: str, identities: Mapping[str, str]) -> str:
@@ -360,12 +360,12 @@ def _toml(value: Any) -> str:
 
 def unreached(rules: Sequence[Rule]) -> dict[int, int]:
     """Return the positions of rules that never decide, each with the position of the first rule that covers it."""
-    found: dict[int, int] = {}
+    covering: dict[int, int] = {}
     for at, rule in enumerate(rules):
         before = next((i for i, earlier in enumerate(rules[:at]) if _decides_for(earlier, rule)), None)
         if before is not None:
-            found[at] = before
-    return found
+            covering[at] = before
+    return covering
 
 
 def _decides_for(earlier: Rule, later: Rule) -> bool:

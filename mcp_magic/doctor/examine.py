@@ -60,27 +60,22 @@ if TYPE_CHECKING:
 # The step resolve: what a target means, and where that is written.
 
 
-def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
-    """Return the spec and the session name that a target means; raise an MCPMagicError if it means nothing."""
-    return resolve_target(target, **options)
-
-
 async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str]:
     """Note what a target means; return its spec and a session name."""
-    found: list[ServerEntry] = []
+    entries: list[ServerEntry] = []
     find = options.get("find_entry") or find_server
 
     def find_entry(name: str) -> ServerEntry:
         entry: ServerEntry = find(name)
-        found.append(entry)
+        entries.append(entry)
         return entry
 
     try:
-        spec, name = _meant(target, {**options, "find_entry": find_entry})
+        spec, name = resolve_target(target, **{**options, "find_entry": find_entry})
     except MCPMagicError as error:
         first, _, rest = str(error).partition(". ")
         raise step.stop(first, " ".join(rest.split())) from None
-    step.ok(_meaning(target, spec, found))
+    step.ok(_meaning(target, spec, entries))
     if isinstance(spec, StdioSpec):
         _find_command(spec, step)
     if isinstance(spec, UrlSpec):
@@ -92,22 +87,22 @@ async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple
     return spec, name
 
 
-def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
-    what = f"{spec.transport}: {spec.where}"
-    if found:
-        return f"server {found[0].name!r} of {found[0].source}: {what}"
+def _meaning(target: Any, spec: Spec, entries: list[ServerEntry]) -> str:
+    place = f"{spec.transport}: {spec.where}"
+    if entries:
+        return f"server {entries[0].name!r} of {entries[0].source}: {place}"
     if isinstance(spec, InProcessSpec):
         return f"{spec.where} in this kernel" + (f", the variable {target}" if isinstance(target, str) else "")
     if isinstance(target, str) and isinstance(spec, StdioSpec):
-        return f"server file, {what}" if target.endswith((".py", ".js", ".mjs", ".cjs")) else f"variable, {what}"
-    return what
+        return f"server file, {place}" if target.endswith((".py", ".js", ".mjs", ".cjs")) else f"variable, {place}"
+    return place
 
 
 def _find_command(spec: StdioSpec, step: Step) -> None:
     """Find the program and its folder."""
     if IN_BROWSER:
-        what = "this Python runs in a browser and starts no programs"
-        raise step.stop(what, "connect to a URL or to a server in this kernel")
+        text = "this Python runs in a browser and starts no programs"
+        raise step.stop(text, "connect to a URL or to a server in this kernel")
     program = shutil.which(spec.command, path=spec.env.get("PATH") or os.environ.get("PATH"))
     if program is None and spec.cwd is not None:
         program = shutil.which(str(Path(spec.cwd) / spec.command))
@@ -202,13 +197,13 @@ class _Examination:
         self._server = ServerProcess(spec)
         with self.step("connect") as step:
             try:
-                begun = await begin_by_hand(self._server, spec, step)
+                replies = await begin_by_hand(self._server, spec, step)
             except Stop:
                 self._host.note_failed(self.title, self._server.stderr)
                 raise
         with self.step("handshake") as step:
-            step.seconds = sum(reply.seconds for reply in begun if reply is not None)
-            judge_eras(step, *begun)
+            step.seconds = sum(reply.seconds for reply in replies if reply is not None)
+            judge_eras(step, *replies)
         was_clean = not self._server.garbage
         self._ending = await self._server.end()
         if was_clean and self._server.garbage:
@@ -279,8 +274,8 @@ class _Examination:
             since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at or time.time()))
             step.ok(f"open since {since}; {connection.calls:,} requests, {connection.failures:,} failed")
             if connection.outdated:
-                changed, _, todo = connection.outdated.partition("; ")
-                step.warn(changed, todo)
+                text, _, todo = connection.outdated.partition("; ")
+                step.warn(text, todo)
         with self.step("TLS") as step:
             if not isinstance(spec, UrlSpec):
                 step.skip("no network between")
@@ -310,7 +305,7 @@ class _Examination:
         with self.step("schemas") as step:
             texts = [("server", connection.instructions)] if connection.instructions else []
             parsed = {kind: offer.parsed for kind, offer in offers.items()}
-            unread = [found for offer in offers.values() for found in offer.unread]
+            unread = [item for offer in offers.values() for item in offer.unread]
             self._findings = await lint_offers(connection.name, parsed, texts, unread)
             judge_findings(self._findings, step)
         with self.step("ping") as step:
@@ -351,21 +346,23 @@ def _plain(report: DoctorReport) -> dict[str, Any]:
     """Return a report as JSON data."""
     steps: list[dict[str, Any]] = []
     for step in report.steps:
-        found = [list(remark)[: 3 if remark.todo else 2] for remark in step.remarks]
-        steps.append({"step": step.name, "seconds": step.seconds and round(step.seconds, 4), "found": found})
+        remarks = [list(remark)[: 3 if remark.todo else 2] for remark in step.remarks]
+        steps.append({"step": step.name, "seconds": step.seconds and round(step.seconds, 4), "found": remarks})
     if report.findings is None:
         return {"steps": steps}
     lint = report.findings
-    shown = {"title": lint.title, "note": lint.note, "empty": lint.empty}
-    return {"steps": steps, "findings": [list(one) for one in lint.findings], "lint": shown}
+    head = {"title": lint.title, "note": lint.note, "empty": lint.empty}
+    return {"steps": steps, "findings": [list(finding) for finding in lint.findings], "lint": head}
 
 
 def _report(entry: dict[str, Any]) -> DoctorReport:
     """Return the report that a cassette line holds."""
-    steps = [Step(one["step"], [Remark(*found) for found in one["found"]], one["seconds"]) for one in entry["steps"]]
+    steps = [
+        Step(item["step"], [Remark(*remark) for remark in item["found"]], item["seconds"]) for item in entry["steps"]
+    ]
     findings = None
     if "findings" in entry:
-        findings = Findings([Finding(*one) for one in entry["findings"]], title=entry["lint"]["title"])
+        findings = Findings([Finding(*item) for item in entry["findings"]], title=entry["lint"]["title"])
         findings.note, findings.empty = entry["lint"]["note"], entry["lint"]["empty"]
     return DoctorReport(entry["title"], steps, findings)
 
@@ -392,11 +389,11 @@ async def examine(
     user may be asked to log in; a stored token is used in any case.
     """
     quiet_sdk_logging()
-    known = _session(host, target)
+    connection = _session(host, target)
     cassette = deck.cassette
     if cassette is None:
-        return await _examine(host, known, target, name, call, login, options)
-    (title, live), where = _called_by(known, target, name, options), _called(target)
+        return await _examine(host, connection, target, name, call, login, options)
+    (title, live), where = _title_of(connection, target, name, options), _label(target)
     recorded = _recorded(cassette, title, where, call) if cassette.replays else None
     if recorded is not None and not live:
         return _report(recorded)
@@ -405,7 +402,7 @@ async def examine(
         has = f"it has those of {titles}" if titles else "it has none"
         missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
         raise CassetteError(f"{missing}; {cassette.adds('it')}.")
-    report = await _examine(host, known, target, name, call, login, options)
+    report = await _examine(host, connection, target, name, call, login, options)
     if recorded is not None:
         return _report(recorded)
     if cassette.records:
@@ -416,26 +413,26 @@ async def examine(
 
 async def _examine(
     host: Host,
-    known: Connection | None,
+    connection: Connection | None,
     target: Any,
     name: str | None,
     call: str | None,
     login: bool,
     options: dict[str, Any],
 ) -> DoctorReport:
-    title = name or (known.name if known is not None else _called(target))
+    title = name or (connection.name if connection is not None else _label(target))
     examination = _Examination(host, call, title, login=login)
     with suppress(Stop):
-        if known is not None and known.state == "open":
+        if connection is not None and connection.state == "open":
             with examination.step("resolve") as step:
-                step.ok(f"the session {known.name!r}, {known.spec.transport}: {known.spec.where}")
-            await examination.of_session(known)
+                step.ok(f"the session {connection.name!r}, {connection.spec.transport}: {connection.spec.where}")
+            await examination.of_session(connection)
             return examination.report()
         with examination.step("resolve") as step:
-            if known is not None:
-                step.warn(f"the session {known.name!r} is {known.state}", f"%mcp reconnect {known.name}")
-            spec, default = await _resolve(known.spec if known is not None else target, options, step)
-        examination.title = name or (known.name if known is not None else default)
+            if connection is not None:
+                step.warn(f"the session {connection.name!r} is {connection.state}", f"%mcp reconnect {connection.name}")
+            spec, default = await _resolve(connection.spec if connection is not None else target, options, step)
+        examination.title = name or (connection.name if connection is not None else default)
         await examination.of_spec(spec, examination.title)
     return examination.report()
 
@@ -443,22 +440,24 @@ async def _examine(
 def _session(host: Host, target: Any) -> Connection | None:
     if isinstance(target, str):
         return host.connections.get(target)
-    return next((known for known in host.connections.values() if known is target), None)
+    return next((connection for connection in host.connections.values() if connection is target), None)
 
 
-def _called_by(known: Connection | None, target: Any, name: str | None, options: dict[str, Any]) -> tuple[str, bool]:
+def _title_of(
+    connection: Connection | None, target: Any, name: str | None, options: dict[str, Any]
+) -> tuple[str, bool]:
     """Return the title of a report, and whether the server is examined although a cassette is replayed."""
-    if known is not None and (known.state == "open" or not name):
-        return name or known.name, known.state == "open"
+    if connection is not None and (connection.state == "open" or not name):
+        return name or connection.name, connection.state == "open"
     try:
-        spec, default = _meant(target, options)
+        spec, default = resolve_target(target, **options)
     except MCPMagicError:
-        return name or _called(target), False
+        return name or _label(target), False
     assert deck.cassette is not None
     return name or default, isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
 
 
-def _called(target: Any) -> str:
+def _label(target: Any) -> str:
     from mcp_magic.config.masking import mask_arguments
 
     words = target if isinstance(target, list | tuple) else str(target).split()

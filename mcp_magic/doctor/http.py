@@ -66,11 +66,11 @@ async def look_at_connection(spec: UrlSpec, step: Step) -> None:
     started = time.perf_counter()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise step.stop(*no_host(host)) from None
     looked_up = time.perf_counter()
-    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in infos))
     if addresses != [host]:
         step.ok(f"{host} is {join_names(addresses, 4)} ({duration(looked_up - started)})")
     try:
@@ -89,8 +89,8 @@ async def look_at_tls(spec: UrlSpec, step: Step) -> None:
     try:
         version, der = await _handshake(context, spec)
     except OSError as error:
-        what, todo = tls_failure(error)
-        raise step.stop(f"no TLS handshake: {what}", todo) from None
+        problem, todo = tls_failure(error)
+        raise step.stop(f"no TLS handshake: {problem}", todo) from None
     names = _read_certificate(der, version, step)
     if spec.verify is False:
         step.warn("the certificate is not checked (--insecure)", "--ca FILE names the authority to trust instead")
@@ -98,8 +98,8 @@ async def look_at_tls(spec: UrlSpec, step: Step) -> None:
     try:
         await _handshake(tls_context(spec), spec)
     except OSError as error:
-        what, todo = tls_failure(error, names)
-        raise step.stop(f"it is not trusted: {what}", todo) from None
+        problem, todo = tls_failure(error, names)
+        raise step.stop(f"it is not trusted: {problem}", todo) from None
     step.ok("it is trusted" + (f" by {spec.verify}" if isinstance(spec.verify, str) else ""))
 
 
@@ -135,8 +135,8 @@ async def _handshake(context: Any, spec: UrlSpec) -> tuple[str, bytes]:
     async with asyncio.timeout(CONNECT_SECONDS):
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
     try:
-        found = writer.get_extra_info("ssl_object")
-        return str(found.version()), found.getpeercert(binary_form=True) or b""
+        tls = writer.get_extra_info("ssl_object")
+        return str(tls.version()), tls.getpeercert(binary_form=True) or b""
     finally:
         writer.close()
         transport: Any = writer.transport
@@ -164,23 +164,26 @@ class HttpProbe:
     def _client(self, *, headers: Mapping[str, str] | None = None) -> httpx2.AsyncClient:
         import httpx2
 
-        given = dict(self._spec.headers if headers is None else headers)
+        all_headers = dict(self._spec.headers if headers is None else headers)
         timeout = httpx2.Timeout(min(CONNECT_SECONDS, self._seconds), read=self._seconds)
         factory = self._spec.client_factory
         if factory is not None and headers is None:
-            client: httpx2.AsyncClient = factory(headers=given, timeout=timeout, auth=None)
+            client: httpx2.AsyncClient = factory(headers=all_headers, timeout=timeout, auth=None)
             return client
         plain = self._spec.verify is True and self._spec.cert is None
         return httpx2.AsyncClient(
-            headers=given, timeout=timeout, verify=True if plain else tls_context(self._spec), follow_redirects=False
+            headers=all_headers,
+            timeout=timeout,
+            verify=True if plain else tls_context(self._spec),
+            follow_redirects=False,
         )
 
     async def discover(self, **headers: str) -> Reply:
         """Send `server/discover`."""
         from mcp_types.version import LATEST_MODERN_VERSION
 
-        sent = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
-        return await self._post(discover(), sent)
+        all_headers = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
+        return await self._post(discover(), all_headers)
 
     async def initialize(self) -> Reply:
         """Send `initialize`, and end at once the session that it opens."""
@@ -198,8 +201,8 @@ class HttpProbe:
         """Whether another path of the same server speaks MCP."""
         if path == "/sse":
             return "event-stream" in (await self.get(path)).headers.get("content-type", "")
-        found = await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
-        return found.message is not None or found.status == 401
+        reply = await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
+        return reply.message is not None or reply.status == 401
 
     async def document(self, url: str) -> Reply:
         """Get a JSON document without this server's credentials; not from a local address for a remote server."""
@@ -231,14 +234,14 @@ class HttpProbe:
 
         started = time.perf_counter()
         reply = Reply()
-        wanted = {"accept": ACCEPT, **headers}
-        asked = {name.encode(): value.encode() for name, value in wanted.items()}  # a session id may be odd
+        all_headers = {"accept": ACCEPT, **headers}
+        encoded = {name.encode(): value.encode() for name, value in all_headers.items()}  # a session id may be odd
         try:
             async with self._client(headers={} if foreign else None) as client:
                 if self.log_in is not None and self.log_in.open and not foreign:
                     self.log_in.put_on(client)
                 content = {"json": message} if message is not None else {}
-                async with client.stream(method, url, headers=asked, **content) as response:
+                async with client.stream(method, url, headers=encoded, **content) as response:
                     reply.status = response.status_code
                     reply.headers = {name.lower(): value for name, value in response.headers.items()}
                     await _read(response, reply, number)
@@ -256,8 +259,8 @@ async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
     data = b""
     async for chunk in response.aiter_bytes():
         data += chunk
-        if stream and ((found := _event(data, number)) or not number):
-            reply.message = found
+        if stream and ((answer := _event(data, number)) or not number):
+            reply.message = answer
             break
         if len(data) > BODY_BYTES:
             break
@@ -269,8 +272,8 @@ async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
 def _event(data: bytes, number: int) -> dict[str, Any] | None:
     """Return the answer in the part of an event stream that has arrived, or None."""
     for line in data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").split(b"\n")[:-1]:
-        if line.startswith(b"data:") and (found := is_message(line[5:].strip(), number)):
-            return found
+        if line.startswith(b"data:") and (answer := is_message(line[5:].strip(), number)):
+            return answer
     return None
 
 
@@ -289,15 +292,15 @@ async def read_challenge(reply: Reply, probe: HttpProbe, url: str, step: Step) -
 
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
-    parameters = {found[1].lower(): found[2] or found[3] or "" for found in _PARAMETER.finditer(header[:4000])}
+    parameters = {match[1].lower(): match[2] or match[3] or "" for match in _PARAMETER.finditer(header[:4000])}
     if not header:
         step.warn("its 401 has no WWW-Authenticate header", "RFC 9110 asks for one: it says how to log in")
     elif scheme.lower() not in ("bearer", "dpop"):
         realm = f" for {parameters['realm']!r}" if "realm" in parameters else ""
         step.ok(f"it wants {scheme} authentication{realm}")
-    known = [name for name in ("error", "error_description", "scope") if name in parameters]
-    if known:
-        step.ok("it says: " + ", ".join(f"{name} {parameters[name][:120]!r}" for name in known))
+    names = [name for name in ("error", "error_description", "scope") if name in parameters]
+    if names:
+        step.ok("it says: " + ", ".join(f"{name} {parameters[name][:120]!r}" for name in names))
     places = build_protected_resource_metadata_discovery_urls(parameters.get("resource_metadata"), url)
     resource = await _first_document(probe, places)
     if resource is None:
@@ -305,8 +308,8 @@ async def read_challenge(reply: Reply, probe: HttpProbe, url: str, step: Step) -
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
     asked_scopes = f" with the scopes {join_names(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
-    whose = join_names(issuers) if issuers else "an authorization server that it does not name"
-    step.ok(f"it wants an OAuth token of {whose}{asked_scopes}")
+    source = join_names(issuers) if issuers else "an authorization server that it does not name"
+    step.ok(f"it wants an OAuth token of {source}{asked_scopes}")
     if issuers:
         await _issuer(probe, issuers[0], url, step)
     return True
@@ -316,16 +319,16 @@ async def _issuer(probe: HttpProbe, issuer: str, url: str, step: Step) -> None:
     """Note the capabilities of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
-    found = await _first_document(probe, build_oauth_authorization_server_metadata_discovery_urls(issuer, url))
-    if found is None:
+    metadata = await _first_document(probe, build_oauth_authorization_server_metadata_discovery_urls(issuer, url))
+    if metadata is None:
         step.warn(f"the metadata of {issuer} cannot be fetched", "is the authorization server running? (RFC 8414)")
         return
-    register = "registers clients" if found.get("registration_endpoint") else "registers no clients by itself"
-    if found.get("client_id_metadata_document_supported"):
+    register = "registers clients" if metadata.get("registration_endpoint") else "registers no clients by itself"
+    if metadata.get("client_id_metadata_document_supported"):
         register += ", takes client-id metadata documents"
-    grants = [str(grant)[:60] for grant in found.get("grant_types_supported") or ()]
+    grants = [str(grant)[:60] for grant in metadata.get("grant_types_supported") or ()]
     step.ok(f"{issuer} {register}; grants: {join_names(grants) if grants else 'authorization_code'}")
-    if "S256" not in (found.get("code_challenge_methods_supported") or []):
+    if "S256" not in (metadata.get("code_challenge_methods_supported") or []):
         step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
 
 
@@ -336,9 +339,9 @@ async def _first_document(probe: HttpProbe, urls: list[str]) -> dict[str, Any] |
             continue
         reply = await probe.document(url)
         with suppress(ValueError, RecursionError):
-            found = json.loads(reply.body) if reply.status == 200 else None
-            if isinstance(found, dict):
-                return found
+            document = json.loads(reply.body) if reply.status == 200 else None
+            if isinstance(document, dict):
+                return document
     return None
 
 
@@ -352,8 +355,8 @@ _FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request
 async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
     """Send both opening requests of a session; return their answers, or None if a session falls back to HTTP+SSE."""
     if spec.url.startswith("http:") and host_and_port(spec)[0] not in LOOPBACK:
-        what = "the credentials in its headers" if spec.secrets else "everything"
-        step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
+        target = "the credentials in its headers" if spec.secrets else "everything"
+        step.warn(f"http:// without TLS: every network on the way can read {target}", "https://, if the server has it")
     first = await probe.discover()
     if probe.redirects:
         last = mask_url(probe.redirects[-1])
@@ -364,8 +367,8 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
         todo = "look at the server's log; --timeout S waits longer"
         raise step.stop(f"it accepts the request, and gives {first.failure}", todo)
     if first.status is None:
-        other = "https" if spec.url.startswith("http:") else "http"
-        raise step.stop(f"it ends the connection: {first.failure}", f"does it speak HTTP at all? try {other}://")
+        scheme = "https" if spec.url.startswith("http:") else "http"
+        raise step.stop(f"it ends the connection: {first.failure}", f"does it speak HTTP at all? try {scheme}://")
     first = await _let_in(spec, probe, first, probe.discover, step)
     second = await probe.initialize()
     if second.status == 401:  # a handshake server may reject `server/discover` before it checks the token
@@ -377,10 +380,10 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
             raise step.stop(f"it does not answer initialize: {second.failure}", "`%mcp trace` has what a session sees")
         await _no_mcp(spec, probe, second if first.status == 404 else first, step)
         return None
-    spoken = answers[0]
-    kind = spoken.headers.get("content-type", "").partition(";")[0] or "no content type"
-    software = f", by {one_line(spoken.headers['server'], 60)}" if "server" in spoken.headers else ""
-    step.ok(f"HTTP {spoken.status} with {kind} in {duration(spoken.seconds)}{software}")
+    answer = answers[0]
+    kind = answer.headers.get("content-type", "").partition(";")[0] or "no content type"
+    software = f", by {one_line(answer.headers['server'], 60)}" if "server" in answer.headers else ""
+    step.ok(f"HTTP {answer.status} with {kind} in {duration(answer.seconds)}{software}")
     if probe.session:
         step.ok("it uses sessions (Mcp-Session-Id)")
     await _judge_origin(spec, probe, step)
@@ -416,42 +419,42 @@ async def _check_status(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: St
     """Raise `Stop` for a status that ends the step; not for a JSON-RPC error, because that is MCP."""
     status = reply.status or 0
     if status == 401:
-        sent = any(name.lower() == "authorization" for name in spec.headers)
+        has_token = any(name.lower() == "authorization" for name in spec.headers)
         if not await read_challenge(reply, probe, spec.url, step):
-            how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
+            how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if has_token else "")
             raise step.stop("HTTP 401: it wants credentials, and does not say how to get them (no OAuth metadata)", how)
-        if sent:
+        if has_token:
             todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
             raise step.stop("HTTP 401: the token that was sent is refused", todo)
         raise step.stop("HTTP 401: you have to log in first", "`--login` logs in and goes on")
     if reply.message is not None or not (status in _FINAL or status >= 500):
         return
-    what, todo = refused_with(status)
+    text, todo = refused_with(status)
     body = one_line(reply.body, 120)
     if body and "<" not in body:
-        what += f": {spec.masked(body)!r}"
+        text += f": {spec.masked(body)!r}"
     if "retry-after" in reply.headers:
-        what += f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
-    raise step.stop(what, todo)
+        text += f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
+    raise step.stop(text, todo)
 
 
 async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) -> None:
     """Note what the URL has instead of an MCP endpoint; `Stop` unless it is of the HTTP+SSE transport."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
-    what = f"HTTP {reply.status} with {kind}, which is not MCP"
+    text = f"HTTP {reply.status} with {kind}, which is not MCP"
     page = await probe.get()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
-        what += "; it is a server of the old HTTP+SSE transport"
+        text += "; it is a server of the old HTTP+SSE transport"
         if not spec.fallback:
-            raise step.stop(what, "--transport sse")
-        step.warn(what, "--transport sse")
+            raise step.stop(text, "--transport sse")
+        step.warn(text, "--transport sse")
         return
     path = urlsplit(spec.url).path
-    for other in _ELSEWHERE:
-        if other.strip("/") != path.strip("/") and await probe.speaks(other):
-            raise step.stop(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
+    for candidate in _ELSEWHERE:
+        if candidate.strip("/") != path.strip("/") and await probe.speaks(candidate):
+            raise step.stop(f"{text}; but {candidate} of the same server speaks it", f"connect to {candidate}")
     todo = "fix the path (it often ends in /mcp); is this an MCP server?"
-    raise step.stop(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
+    raise step.stop(f"{text}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else text, todo)
 
 
 async def _judge_origin(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
@@ -472,15 +475,15 @@ class LogInProbe:
 
     def __init__(self, logins: LogIns, name: str, spec: HttpSpec | SseSpec) -> None:
         self._authorizer = logins.authorizer
-        shown = self._shown if self._authorizer is not None else None
+        authorizer = self._show if self._authorizer is not None else None
         self._name = name
         self._spec = spec
-        self._logins = replace(logins, authorizer=shown)
+        self._logins = replace(logins, authorizer=authorizer)
         self._recorder = Recorder(name, spec)
         self._by_person = False
         self.open = False
 
-    async def _shown(self, login: LogIn) -> None:
+    async def _show(self, login: LogIn) -> None:
         assert self._authorizer is not None
         self._by_person = True
         await self._authorizer(login)
@@ -493,8 +496,8 @@ class LogInProbe:
         self.open = may_log_in(self._spec)
         if self.open and not self.asks:
             store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
-            kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
-            self.open = bool((await kept.load()).get("tokens"))
+            tokens = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
+            self.open = bool((await tokens.load()).get("tokens"))
         return self.open
 
     def put_on(self, client: httpx2.AsyncClient) -> None:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from mcp_magic.lint import Findings
 
-OK, WARNING, FAILED, NOTE = "ok", "warning", "failed", "note"
+OK, WARNING, FAILURE, NOTE = "ok", "warning", "failed", "note"
 SKIPPED, NOT_REACHED = "not needed", "not reached"
 
-_MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", NOTE: "·", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
-_WORST = (FAILED, WARNING, OK, NOTE, SKIPPED, NOT_REACHED)
+_MARKS = {OK: "✓", WARNING: "!", FAILURE: "✗", NOTE: "·", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
+_WORST = (FAILURE, WARNING, OK, NOTE, SKIPPED, NOT_REACHED)
 
 MAX_TEXT = 600  # most characters of a remark that are shown
 
@@ -80,7 +80,7 @@ class Step:
 
     def fail(self, text: str, todo: str = "") -> None:
         """Note that something does not work."""
-        self.remarks.append(Remark(FAILED, text, todo))
+        self.remarks.append(Remark(FAILURE, text, todo))
 
     def stop(self, text: str, todo: str = "") -> Stop:
         """Note that something does not work, and return the exception that ends the examination."""
@@ -105,17 +105,17 @@ class DoctorReport:
     @property
     def ok(self) -> bool:
         """Whether no step failed; there may be warnings."""
-        return all(step.status != FAILED for step in self.steps)
+        return all(step.status != FAILURE for step in self.steps)
 
     @property
     def failed_at(self) -> str | None:
         """The name of the first step that failed, or None."""
-        return next((step.name for step in self.steps if step.status == FAILED), None)
+        return next((step.name for step in self.steps if step.status == FAILURE), None)
 
     @property
     def problems(self) -> list[str]:
         """The failures and warnings, one line each."""
-        bad = ((step, remark) for step in self.steps for remark in step.remarks if remark.status in (FAILED, WARNING))
+        bad = ((step, remark) for step in self.steps for remark in step.remarks if remark.status in (FAILURE, WARNING))
         return [f"{step.name}: {remark.text}" + (f" → {remark.todo}" if remark.todo else "") for step, remark in bad]
 
     @property
@@ -134,7 +134,7 @@ class DoctorReport:
     def verdict(self) -> str:
         """The outcome in a few words."""
         statuses = [remark.status for step in self.steps for remark in step.remarks]
-        failures, warnings = statuses.count(FAILED), statuses.count(WARNING)
+        failures, warnings = statuses.count(FAILURE), statuses.count(WARNING)
         some = f", {plural(warnings, 'warnings')}" if warnings else ""
         if not failures:
             return f"healthy{some}"
@@ -162,12 +162,14 @@ class DoctorReport:
         html = table(("", "step", "what was found", "ms"), rows, limit=200_000, style="max-height:none")[0]
         status = _worst({step.status for step in self.steps} - {SKIPPED})
         parts = [tag("p", joined([tag("b", title), " ", _badge(status, self.verdict)])), html]
-        shown = [Part("\n".join(plain), joined(parts))]
+        stack = [Part("\n".join(plain), joined(parts))]
         if self.findings is not None and len(self.findings):
-            [found] = self.findings.parts()
-            shown.append(Part("", details(f"{plural(len(self.findings), 'findings')} in the definitions", found.html)))
-            shown.append(Part.note("`.findings` has all findings"))
-        return [Part.stack(*shown)]
+            [listing] = self.findings.parts()
+            stack.append(
+                Part("", details(f"{plural(len(self.findings), 'findings')} in the definitions", listing.html))
+            )
+            stack.append(Part.note("`.findings` has all findings"))
+        return [Part.stack(*stack)]
 
 
 def _worst(statuses: set[str]) -> str:
@@ -175,17 +177,17 @@ def _worst(statuses: set[str]) -> str:
 
 
 def _badge(status: str, text: str = "") -> Markup:
-    kind = {OK: "safe", FAILED: "danger"}.get(status, "neutral")
+    kind = {OK: "safe", FAILURE: "danger"}.get(status, "neutral")
     return Badge(f"{_MARKS[status]} {text or status}", kind).html()  # type: ignore[arg-type]
 
 
 def _row(step: Step) -> tuple[object, ...]:
-    found = [tag("div", _said(remark, alone=len(step.remarks) == 1)) for remark in step.remarks]
+    remarks = [tag("div", _remark_html(remark, alone=len(step.remarks) == 1)) for remark in step.remarks]
     ms = "" if step.seconds is None or step.status == SKIPPED else round(step.seconds * 1000, 1)
-    return _badge(step.status), tag("b", step.name), joined(found), ms
+    return _badge(step.status), tag("b", step.name), joined(remarks), ms
 
 
-def _said(remark: Remark, *, alone: bool) -> Markup:
+def _remark_html(remark: Remark, *, alone: bool) -> Markup:
     mark = "" if alone and remark.status in (OK, SKIPPED) else f"{_MARKS[remark.status]} "
     todo = tag("div", f"→ {shorten(remark.todo, MAX_TEXT)}", class_="mcp-note") if remark.todo else ""
     return joined([mark, shorten(remark.text, MAX_TEXT), todo])

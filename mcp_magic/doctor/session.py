@@ -105,9 +105,9 @@ def judge_findings(findings: Findings, step: Step) -> None:
     serious = [*findings.of(ERROR), *findings.of(WARNING)]
     summary = step.note if serious else step.ok
     summary(findings.note or findings.empty)
-    for found in serious[:MAX_SHOWN]:
-        note = step.fail if found.severity == ERROR else step.warn
-        note(f"{found.where}: {found.problem} [{found.code}]", found.todo)
+    for finding in serious[:MAX_SHOWN]:
+        note = step.fail if finding.severity == ERROR else step.warn
+        note(f"{finding.where}: {finding.problem} [{finding.code}]", finding.todo)
     if len(serious) > MAX_SHOWN:
         step.warn(f"{len(serious) - MAX_SHOWN} more errors and warnings: `.findings`")
 
@@ -116,15 +116,15 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
     """Measure round trips."""
     modern = connection.client.session.discover_result is not None
     method = "server/discover" if modern else "ping"
-    taken = []
+    milliseconds = []
     for _ in range(PINGS):
         answer = await _ask(connection, method, seconds)
         if answer.result is None:
             step.fail(answer.problem, f"{method} must be answered at any time")
             return
-        taken.append(answer.seconds * 1000)
+        milliseconds.append(answer.seconds * 1000)
     note = " (there is no ping since 2026-07-28)" if modern else ""
-    step.ok(f"{method}: {join_names(f'{ms:.1f}' for ms in taken)} ms{note}")
+    step.ok(f"{method}: {join_names(f'{ms:.1f}' for ms in milliseconds)} ms{note}")
 
 
 async def judge_call(
@@ -134,57 +134,57 @@ async def judge_call(
     if tool_name is None:
         step.skip("no call was requested (--call)")
         return
-    tool = _chosen(tools, tool_name, step)
+    tool = _select(tools, tool_name, step)
     if tool is None:
         return
     required = [name for name in tool.input_schema.get("required") or () if isinstance(name, str)]
-    given = schema.valid_example(tool.input_schema)
-    if given is None:
+    arguments = schema.valid_example(tool.input_schema)
+    if arguments is None:
         step.warn(
             f"{tool.name} needs {join_names(required)}, for which no valid example is known, so it was not called"
         )
         return
     if required and not (tool.annotations and tool.annotations.read_only_hint):
-        line = schema.call_line(f"{connection.name}:{tool.name}", given, schema=tool.input_schema)
+        line = schema.call_line(f"{connection.name}:{tool.name}", arguments, schema=tool.input_schema)
         step.warn(f"{tool.name} needs {join_names(required)}, and is not marked read-only, so it was not called", line)
         return
-    await _call(connection, tool, given, step, seconds)
+    await _call(connection, tool, arguments, step, seconds)
 
 
-def _chosen(tools: Sequence[Tool], tool_name: str, step: Step) -> Tool | None:
+def _select(tools: Sequence[Tool], tool_name: str, step: Step) -> Tool | None:
     if tool_name:
         name = tool_name.rpartition(":")[2] if tool_name not in [tool.name for tool in tools] else tool_name
-        found = next((tool for tool in tools if tool.name == name), None)
-        if found is None:
+        match = next((tool for tool in tools if tool.name == name), None)
+        if match is None:
             names = [tool.name for tool in tools]
             step.fail(
                 f"there is no tool {tool_name!r}.{did_you_mean(tool_name, names)}", f"it has: {join_names(names)}"
             )
-        return found
+        return match
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
-    found = next((tool for tool in harmless if not tool.input_schema.get("required")), None)
-    if found is None:
+    match = next((tool for tool in harmless if not tool.input_schema.get("required")), None)
+    if match is None:
         step.skip("no read-only tool works without arguments: choose one with --call TOOL")
-    return found
+    return match
 
 
-async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step: Step, seconds: float) -> None:
-    what = f"{tool.name}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+async def _call(connection: Connection, tool: Tool, arguments: dict[str, Any], step: Step, seconds: float) -> None:
+    line = f"{tool.name}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
     started = time.perf_counter()
     try:
-        result = await connection.call_tool(tool.name, given, timeout=seconds)
+        result = await connection.call_tool(tool.name, arguments, timeout=seconds)
     except DeniedError as error:
-        step.warn(f"{what} was not called: {one_line(str(error), 300)}", "`%mcp approvals` lists the rules")
+        step.warn(f"{line} was not called: {one_line(str(error), 300)}", "`%mcp approvals` lists the rules")
         return
     except MCPMagicError as error:
-        step.fail(f"{what}: {one_line(str(error), 300)}", "`%mcp trace` has the messages")
+        step.fail(f"{line}: {one_line(str(error), 300)}", "`%mcp trace` has the messages")
         return
-    took = duration(time.perf_counter() - started)
+    seconds_text = duration(time.perf_counter() - started)
     if result.is_error:
-        todo = "does it accept the example arguments?" if given else "`%mcp call` it, and look at its log"
-        step.warn(f"{what} reports an error{reason(result)}", todo)
+        todo = "does it accept the example arguments?" if arguments else "`%mcp call` it, and look at its log"
+        step.warn(f"{line} reports an error{reason(result)}", todo)
     else:
-        step.ok(f"{what} answered in {took}: {_kinds(result)}")
+        step.ok(f"{line} answered in {seconds_text}: {_kinds(result)}")
     if result.raw.structured_content is not None and tool.output_schema is None:
         todo = "declare an output schema: hosts and models then know the columns"
         step.warn(f"{tool.name} answers with structured content and has no outputSchema", todo)
@@ -235,7 +235,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
     listed_by = KINDS[kind]
     offer = Offer(kind, getattr(connection.capabilities, listed_by.capability, None) is not None)
     cursor: Any = None
-    seen: set[str] = set()
+    cursors: set[str] = set()
     while offer.pages < MAX_PAGES and offer.seconds < LIST_SECONDS:
         params = {} if cursor is None else {"cursor": cursor}
         page = await _ask(connection, listed_by.request, seconds, params)
@@ -254,10 +254,10 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
         cursor = page.result.get("nextCursor")
         if cursor in (None, ""):
             break
-        if str(cursor) in seen:
+        if str(cursor) in cursors:
             offer.odd.append((f"the cursor {str(cursor)[:60]!r} came twice: the list never ends", "fix the paging"))
             break
-        seen.add(str(cursor))
+        cursors.add(str(cursor))
     else:
         offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "fix the paging"))
     _note_duplicates(offer)

@@ -53,14 +53,14 @@ class Reply:
     @property
     def result(self) -> dict[str, Any] | None:
         """The result, or None."""
-        found = (self.message or {}).get("result")
-        return found if isinstance(found, dict) else None
+        result = (self.message or {}).get("result")
+        return result if isinstance(result, dict) else None
 
     @property
     def error(self) -> dict[str, Any] | None:
         """The JSON-RPC error, or None."""
-        found = (self.message or {}).get("error")
-        return found if isinstance(found, dict) else None
+        error = (self.message or {}).get("error")
+        return error if isinstance(error, dict) else None
 
 
 def _client() -> dict[str, str]:
@@ -97,7 +97,7 @@ def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] |
     except (ValueError, RecursionError):
         return None
     several = value if isinstance(value, list) else [value]
-    return next((one for one in several if isinstance(one, dict) and _is_that(one, number)), None)
+    return next((item for item in several if isinstance(item, dict) and _is_that(item, number)), None)
 
 
 def _is_that(message: dict[str, Any], number: int | None) -> bool:
@@ -116,15 +116,15 @@ def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) 
 
 
 def _discovered(step: Step, reply: Reply) -> bool:
-    took = duration(reply.seconds)
+    seconds = duration(reply.seconds)
     versions = (reply.result or {}).get("supportedVersions")
     if isinstance(versions, list) and versions:
-        named = ", ".join(str(version)[:20] for version in versions[:8])
-        step.ok(f"server/discover: answered in {took}; it takes {named}")
+        names = ", ".join(str(version)[:20] for version in versions[:8])
+        step.ok(f"server/discover: answered in {seconds}; it takes {names}")
         return True
     if reply.result is not None:
         todo = "supportedVersions must name the protocol versions that it takes"
-        step.warn(f"server/discover: answered in {took}, without supportedVersions", todo)
+        step.warn(f"server/discover: answered in {seconds}, without supportedVersions", todo)
         return False
     step.ok(f"server/discover: {refused(reply)}: an older server, which begins with initialize")
     return False
@@ -133,13 +133,15 @@ def _discovered(step: Step, reply: Reply) -> bool:
 def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-    took = duration(reply.seconds)
+    seconds = duration(reply.seconds)
     version = (reply.result or {}).get("protocolVersion")
     if isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS:
-        step.ok(f"initialize: answered in {took} with protocol {version}")
+        step.ok(f"initialize: answered in {seconds} with protocol {version}")
         return True
     if version is not None:
-        step.fail(f"initialize: answered in {took} with protocol {str(version)[:40]!r}, which is not a known version")
+        step.fail(
+            f"initialize: answered in {seconds} with protocol {str(version)[:40]!r}, which is not a known version"
+        )
     elif reply.error is not None and (older := older_version(_named_versions(reply.error))):
         todo = 'answer initialize with a version of its own (specification, "Version Negotiation")'
         step.warn(f"initialize: {refused(reply)}; it names {older}, which a session then asks for", todo)
@@ -215,7 +217,7 @@ class ServerProcess:
         """The end of its stderr, secrets masked."""
         return self._spec.masked(self.errlog.tail())
 
-    def heard(self) -> str:
+    def stray_output(self) -> str:
         """Return its output so far that is not messages: the end of stderr, and stray lines on stdout."""
         return "\n".join([self.stderr, *self.garbage])
 
@@ -260,7 +262,7 @@ class ServerProcess:
         reply.seconds = time.perf_counter() - started
         if reply.message is None and not reply.failure:
             reply.failure = "its output ended"
-            await self._ended(1.0)
+            await self._wait(1.0)
         return reply
 
     async def ask_patiently(self, message: dict[str, Any], seconds: float, silence: float) -> Reply:
@@ -274,9 +276,9 @@ class ServerProcess:
         try:
             while not asking.done() and time.monotonic() - since < silence:
                 await asyncio.wait({asking}, timeout=LOOK_SECONDS)
-                done = cpu_ticks(self.pid)
-                if done != work or not is_read(stdin):
-                    since, work = time.monotonic(), done
+                ticks = cpu_ticks(self.pid)
+                if ticks != work or not is_read(stdin):
+                    since, work = time.monotonic(), ticks
             return asking.result() if asking.done() else Reply(seconds=silence, failure=f"no answer in {silence:g} s")
         finally:
             asking.cancel()
@@ -287,8 +289,8 @@ class ServerProcess:
         spread = SpreadMessages()
         while line := await self._process.stdout.readline():
             for text in spread.join(line.decode("utf-8", "replace")).split("\n"):
-                if (found := is_message(text, number)) is not None:
-                    return found
+                if (message := is_message(text, number)) is not None:
+                    return message
                 self._note_garbage(text.encode())
         self._note_garbage(spread.rest().encode())
         return None
@@ -307,18 +309,18 @@ class ServerProcess:
         how = "by itself"
         draining = asyncio.ensure_future(self._drain())  # a full pipe would keep it from ending
         for name in ("SIGTERM", "SIGKILL"):
-            if await self._ended(GRACE_SECONDS):
+            if await self._wait(GRACE_SECONDS):
                 break
             how = name
             self.signal(getattr(signal, name, signal.SIGTERM))
-        await self._ended(GRACE_SECONDS)
+        await self._wait(GRACE_SECONDS)
         seconds = time.perf_counter() - started
-        left = await self._left_behind()
+        has_children = await self._left_behind()
         await asyncio.wait({draining}, timeout=CHILD_SECONDS)  # its last lines may be in the pipe yet
         self.kill()
         await asyncio.wait({draining}, timeout=1.0)
         draining.cancel()
-        return Ending(seconds, how, process.returncode, left)
+        return Ending(seconds, how, process.returncode, has_children)
 
     def kill(self) -> None:
         """Kill it and its children. Idempotent."""
@@ -334,7 +336,7 @@ class ServerProcess:
     async def put_down(self) -> None:
         """Kill it and its children, and wait until it has ended."""
         self.kill()
-        await self._ended(GRACE_SECONDS)
+        await self._wait(GRACE_SECONDS)
 
     async def _drain(self) -> None:
         """Read its output to the end. A `print` without `flush` comes only now: the process writes it as it ends."""
@@ -346,7 +348,7 @@ class ServerProcess:
                 with suppress(ValueError):  # a line of more than LINE_BYTES
                     self._note_garbage(await stdout.readline())
 
-    async def _ended(self, seconds: float) -> bool:
+    async def _wait(self, seconds: float) -> bool:
         """Wait until the process has ended. Not `wait()`, which also waits for children that hold its output."""
         until = time.perf_counter() + seconds
         while self._process is not None and self.code is None and time.perf_counter() < until:
@@ -395,7 +397,7 @@ async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> t
         raise step.stop(*not_started(spec, error)) from None
     step.ok(f"process {server.pid} started")
     try:
-        first, second = await unless_listening(_asked(server, spec, step), server.heard, server.signal)
+        first, second = await unless_listening(_send_requests(server, spec, step), server.stray_output, server.signal)
     except ListensError as error:
         url = spec.masked(error.url)
         todo = f"start it in a terminal, then type `%mcp doctor {url}`"
@@ -405,7 +407,7 @@ async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> t
     for line in cause(server.stderr):
         step.note(f"stderr: {line[:300]}")
     if server.code is not None and first.result is None and (second is None or second.result is None):
-        raise _ended(server, spec, step)
+        raise _early_end(server, spec, step)
     if first.message is None and (second is None or second.message is None):
         raise _silent(server, spec, step)
     answered = first if first.message is not None or second is None else second
@@ -413,7 +415,7 @@ async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> t
     return first, second or await _older_way(spec)
 
 
-async def _asked(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
+async def _send_requests(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
     """Send `server/discover`, and `initialize` if the first is refused."""
     first = await server.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
     if first.result is not None:
@@ -461,11 +463,11 @@ def cpu_ticks(group: int) -> int:
 
 def judge_garbage(text: str, step: Step) -> None:
     """Warn that a server printed something that is not a message."""
-    what = f"it printed something to stdout that is not an MCP message: {text!r}"
-    step.warn(what, "print to stderr: stdout is only for messages")
+    problem = f"it printed something to stdout that is not an MCP message: {text!r}"
+    step.warn(problem, "print to stderr: stdout is only for messages")
 
 
-def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
+def _early_end(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     code = server.code or 0
     todo = "its stderr says why" if server.stderr else "start it in a terminal and look at what it says"
     if code == 0 and not server.stderr and not server.garbage:
@@ -478,10 +480,10 @@ def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
 def _silent(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     waited = f"{spec.timeout:g} s"
     if server.garbage:
-        what = f"it answers neither server/discover nor initialize in {waited}"
-        return step.stop(what, "is this command an MCP server?")
+        problem = f"it answers neither server/discover nor initialize in {waited}"
+        return step.stop(problem, "is this command an MCP server?")
     todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
-    if url := named_url(server.heard()):
+    if url := named_url(server.stray_output()):
         todo = f"it seems to listen at a URL instead of speaking stdio: `%mcp doctor {url}`"
     return step.stop(f"it runs, and answers nothing in {waited}", todo)
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.ask.elicitation import Elicitation
-    from mcp_magic.ask.question import Extra, Form, Named, Question, Reveal, Row
+    from mcp_magic.ask.question import Extra, Form, Pairs, Question, Reveal, Row
     from mcp_magic.ask.sampling import Expected, Sampled, SamplingRequest
     from mcp_magic.auth.login import LogIn
     from mcp_magic.config.servers import ServerEntry
@@ -118,7 +118,7 @@ class InputAsker:
         await let_end()
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
         try:
-            return self._choose(question) if question.settled is None else await self._until_settled(question)
+            return self._choose(question) if question.elsewhere is None else await self._until_settled(question)
         except EOFError:
             return Reply(reason="the input ended")
         except KeyboardInterrupt:
@@ -133,7 +133,7 @@ class InputAsker:
             values = [row.form and row.form.values for row in form.rows]
         is_filled = form is None or not form.must_open
         while True:
-            text = question.whole(values).plain
+            text = question.full_part(values).plain
             if text != written:
                 self._write(text)
                 written = text
@@ -169,7 +169,7 @@ class InputAsker:
             if question.help:
                 self._write(question.help)
 
-    def _to_show(self, reveal: Reveal | None, choice: Choice, values: Any, seen: set[str]) -> Named:
+    def _to_show(self, reveal: Reveal | None, choice: Choice, values: Any, seen: set[str]) -> Pairs:
         """Return the values to show whole now: because of the choice, or because it sends values not seen yet."""
         if reveal is None:
             return []
@@ -284,9 +284,9 @@ class InputAsker:
 
     async def _until_settled(self, question: Question) -> Reply:
         """Take lines until the question is answered elsewhere; lines are not echoed, because a notebook keeps them."""
-        assert question.settled is not None
+        assert question.elsewhere is not None
         self._write(question.about(None).plain)
-        settled = asyncio.ensure_future(question.settled())
+        settled = asyncio.ensure_future(question.elsewhere())
         try:
             while not settled.done():
                 if problem := _take(question, self._line(f"{question.prompt}c cancels: ", secret=True)):
@@ -408,9 +408,9 @@ class TerminalAsker:
 
     async def ask(self, question: Question) -> Reply:
         """Ask. A line is a choice, or the text of the first field."""
-        assert question.settled is not None
+        assert question.elsewhere is not None
         print(f"{question.about(None).plain}\n{question.help}", flush=True)
-        settled = asyncio.ensure_future(question.settled())
+        settled = asyncio.ensure_future(question.elsewhere())
         with _lines() as lines:
             try:
                 while not settled.done():
@@ -581,7 +581,7 @@ class Asking:
         if way == "panel":
             return await self._below_a_cell(lambda: self._in_panel(question, until))
         with status.hidden():
-            if question.settled is not None and self._cells.kernel is None:
+            if question.elsewhere is not None and self._cells.kernel is None:
                 return await TerminalAsker().ask(question)
             reveal = _show_for_now if self._cells.kernel is not None else None
             return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)

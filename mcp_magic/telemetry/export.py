@@ -38,19 +38,19 @@ ALLOWED = frozenset(
 )
 """The only attributes that are exported: the SDK may add others, and some of those could hold secrets."""
 
-_NAMED = ("tools/call", "prompts/get")
+_NAMED_METHODS = ("tools/call", "prompts/get")
 """Methods whose `name` is that of a tool or a prompt; with other methods it may be anything."""
 
 
 def cleaned(span: ReadableSpan) -> ReadableSpan:
     """Return a span without events, status text and attributes not in `ALLOWED`: the SDK puts text of errors there."""
-    kept = {name: _cut(value) for name, value in (span.attributes or {}).items() if name in ALLOWED}
+    attributes = {name: _cut(value) for name, value in (span.attributes or {}).items() if name in ALLOWED}
     return ReadableSpan(
-        name=_name(span, kept),
+        name=_name(span, attributes),
         context=span.context,
         parent=span.parent,
         resource=span.resource,
-        attributes=kept,
+        attributes=attributes,
         links=span.links,
         kind=span.kind,
         status=Status(span.status.status_code),
@@ -62,7 +62,7 @@ def cleaned(span: ReadableSpan) -> ReadableSpan:
 
 def _name(span: ReadableSpan, attributes: dict[str, Any]) -> str:
     method = attributes.get("mcp.method.name")
-    if _scope(span) == SDK_SCOPE and isinstance(method, str) and method not in _NAMED:
+    if _scope(span) == SDK_SCOPE and isinstance(method, str) and method not in _NAMED_METHODS:
         before = "MCP send " if span.name.startswith("MCP send ") else ""
         return f"{before}{method}"
     return str(_cut(span.name))
@@ -141,9 +141,9 @@ class SwitchedProvider(TracerProvider):
         super().__init__(resource=Resource.create(dict(own)), shutdown_on_exit=False)
         self._switch = switch
 
-    def get_tracer(self, *arguments: Any, **named: Any) -> Tracer:
+    def get_tracer(self, *arguments: Any, **keywords: Any) -> Tracer:
         """Return a tracer that obeys the switch."""
-        return _SwitchedTracer(self._switch, super().get_tracer(*arguments, **named))
+        return _SwitchedTracer(self._switch, super().get_tracer(*arguments, **keywords))
 
 
 class _SwitchedTracer(Tracer):
@@ -156,8 +156,8 @@ class _SwitchedTracer(Tracer):
     def _current(self) -> Tracer:
         return self._none if self._switch.target is None else self._tracer
 
-    def start_span(self, *arguments: Any, **named: Any) -> Span:
-        return self._current.start_span(*arguments, **named)
+    def start_span(self, *arguments: Any, **keywords: Any) -> Span:
+        return self._current.start_span(*arguments, **keywords)
 
-    def start_as_current_span(self, *arguments: Any, **named: Any) -> Any:
-        return self._current.start_as_current_span(*arguments, **named)
+    def start_as_current_span(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._current.start_as_current_span(*arguments, **keywords)

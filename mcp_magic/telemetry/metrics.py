@@ -19,7 +19,7 @@ BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120
 
 LIMIT = 2000  # most pairs of server and tool with their own counters, because a model may invent any number of names
 
-OTHER = "(other)"  # the name under which the pairs beyond the limit are counted
+OVERFLOW = "(other)"  # the name under which the pairs beyond the limit are counted
 
 MAX_NAME = 200  # most characters of a name that are kept; the specification allows a tool 128
 
@@ -47,12 +47,12 @@ class Series:
 
     def quantile(self, share: float) -> float:
         """Return the seconds within which a share of the calls ended, interpolated linearly in its bucket."""
-        wanted, seen, low = share * self.calls, 0, 0.0
+        rank, below, low = share * self.calls, 0, 0.0
         for high, count in zip((*BUCKETS, self.longest), self.buckets, strict=True):
-            if count and seen + count >= wanted:
+            if count and below + count >= rank:
                 low, top = max(low, self.shortest), min(high, self.longest)
-                return low + (top - low) * (wanted - seen) / count
-            seen, low = seen + count, high
+                return low + (top - low) * (rank - below) / count
+            below, low = below + count, high
         return self.longest
 
 
@@ -66,8 +66,8 @@ class Metrics(Mapping[tuple[str, str], Series]):
         self._series: dict[tuple[str, str], Series] = {}
 
     def __repr__(self) -> str:
-        failed = sum(self.errors.values())
-        return f"<Metrics: {plural(self.calls, 'calls')} of {plural(len(self), 'tools')}, {failed:,} failed>"
+        failures = sum(self.errors.values())
+        return f"<Metrics: {plural(self.calls, 'calls')} of {plural(len(self), 'tools')}, {failures:,} failed>"
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended; `error` is the kind of its failure, or ""."""
@@ -75,7 +75,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
         if series is None:
             key = (server[:MAX_NAME], tool[:MAX_NAME])
             if len(self._series) >= LIMIT and key not in self._series:
-                key = (OTHER, OTHER)
+                key = (OVERFLOW, OVERFLOW)
             series = self._series.setdefault(key, Series())
         series.calls += 1
         series.seconds += seconds
@@ -125,7 +125,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
 
     def text(self) -> str:
         """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
-        bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
+        bounds = [*(f"{limit:g}" for limit in BUCKETS), "+Inf"]
         calls, errors, seconds = [], [], []
         for (server, tool), series in self.items():
             of = {"server": server, "tool": tool}
@@ -159,9 +159,9 @@ class Metrics(Mapping[tuple[str, str], Series]):
 
 def _sample(name: str, labels: dict[str, str], value: float) -> str:
     """Return one line of the text format."""
-    written = []
+    pairs = []
     for label, text in labels.items():
         text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate
         escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-        written.append(f'{label}="{escaped}"')
-    return f"{name}{{{','.join(written)}}} {value!r}"
+        pairs.append(f'{label}="{escaped}"')
+    return f"{name}{{{','.join(pairs)}}} {value!r}"

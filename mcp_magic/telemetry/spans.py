@@ -58,14 +58,14 @@ def place(spec: Spec) -> dict[str, str | int]:
     if not isinstance(spec, UrlSpec):
         return {}
     protocol = "websocket" if isinstance(spec, WebSocketSpec) else "http"
-    found: dict[str, str | int] = {"network.transport": "tcp", "network.protocol.name": protocol}
+    attributes: dict[str, str | int] = {"network.transport": "tcp", "network.protocol.name": protocol}
     try:
         parts = urlsplit(spec.url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        return found
+        return attributes
     port = port or (443 if parts.scheme in ("https", "wss") else 80)
-    return {**found, "server.address": host, "server.port": port} if host else found
+    return {**attributes, "server.address": host, "server.port": port} if host else attributes
 
 
 @contextmanager
@@ -79,19 +79,19 @@ def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> I
     kind = SpanKind.CLIENT if client else SpanKind.INTERNAL
     with _tracer().start_as_current_span(
         name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
-    ) as made:
+    ) as new_span:
         try:
-            yield made
+            yield new_span
         except BaseException as error:
-            fail(made, error_kind(error))
+            fail(new_span, error_kind(error))
             raise
 
 
 def recording() -> bool:
     """Whether a provider is set up; without one no spans are made."""
-    api, named = _api()
+    api, is_named = _api()
     # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
-    if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
+    if not is_named and getattr(api, "_TRACER_PROVIDER", api) is None:
         return False
     return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
 
@@ -114,12 +114,12 @@ def _tracer() -> Tracer:
     return get_tracer(SCOPE, __version__)
 
 
-def fail(made: Span, kind: str) -> None:
+def fail(failing: Span, kind: str) -> None:
     """Mark a span as failed."""
     from opentelemetry.trace import StatusCode
 
-    made.set_attribute("error.type", kind)
-    made.set_status(StatusCode.ERROR)
+    failing.set_attribute("error.type", kind)
+    failing.set_status(StatusCode.ERROR)
 
 
 class WireSpans(Tap):
@@ -137,8 +137,8 @@ class WireSpans(Tap):
             return
         if "method" not in message or "id" not in message:
             return
-        api, named = _api()
-        if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
+        api, is_named = _api()
+        if not is_named and getattr(api, "_TRACER_PROVIDER", api) is None:
             return
         current = api.get_current_span()
         if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
@@ -204,9 +204,9 @@ class MeasuredCall(CallObserver):
             seconds = time.perf_counter() - self._started
             self._metrics.record(call.connection.name, call.tool, seconds, failure)
         if self._span is not None:
-            context, made = self._span
+            context, own_span = self._span
             if tool_failed:
-                fail(made, TOOL_ERROR)
+                fail(own_span, TOOL_ERROR)
             if error is None:
                 context.__exit__(None, None, None)
             else:

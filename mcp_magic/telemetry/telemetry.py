@@ -42,9 +42,9 @@ def check(to: Any) -> None:
         raise ConfigError(
             f"telemetry: a {type(to).__name__} is not a SpanExporter; '', 'console' and 'otlp' are names."
         )
-    needed = TARGETS[to] if isinstance(to, str) else TARGETS["console"]
-    if not _installed(needed):
-        raise MissingDependencyError(f"telemetry needs {needed}: pip install 'mcp-magic[otel]'")
+    package = TARGETS[to] if isinstance(to, str) else TARGETS["console"]
+    if not _installed(package):
+        raise MissingDependencyError(f"telemetry needs {package}: pip install 'mcp-magic[otel]'")
 
 
 def _installed(module: str) -> bool:
@@ -86,8 +86,8 @@ class Telemetry:
         if self._exporter is None:
             return ""
         where = self.to if isinstance(self.to, str) else type(self.to).__name__
-        failed = f", {self._exporter.failed:,} could not be delivered" if self._exporter.failed else ""
-        return f"telemetry: {self._exporter.sent:,} spans went to {where}{failed}"
+        failures = f", {self._exporter.failed:,} could not be delivered" if self._exporter.failed else ""
+        return f"telemetry: {self._exporter.sent:,} spans went to {where}{failures}"
 
     def _start(self, to: Any) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
@@ -99,7 +99,7 @@ class Telemetry:
             if logger.level == logging.NOTSET:
                 logger.setLevel(logging.CRITICAL)
         switch = self._switch = self._switch or _installed_switch()
-        self._exporter = CleanExporter(_made(to))
+        self._exporter = CleanExporter(_exporter_for(to))
         switch.target = (SimpleSpanProcessor if to == "console" else BatchSpanProcessor)(self._exporter)
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
@@ -118,7 +118,7 @@ class Telemetry:
         self.export("")
 
 
-def _made(to: Any) -> Any:
+def _exporter_for(to: Any) -> Any:
     if to == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 

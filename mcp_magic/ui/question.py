@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextvars import Context
 
-    from mcp_magic.ask.question import Cell, Choice, Extra, Form, Named, Outcome, Question, Row
+    from mcp_magic.ask.question import Cell, Choice, Extra, Form, Outcome, Pairs, Question, Row
 
     Listener = Callable[[], None]
     Work = Callable[[], None]
@@ -222,7 +222,7 @@ class Revealing:
     def __init__(
         self,
         scope: WidgetScope,
-        values: Callable[[], Named],
+        values: Callable[[], Pairs],
         post: Post,
         show: Callable[[], tuple[str, str]],
         on_seen: Callable[[list[str]], None],
@@ -278,10 +278,10 @@ class About:
         self._revealing: list[Revealing] = []
         if (reveal := question.reveal) is not None:
 
-            def cut() -> Named:
+            def cut() -> Pairs:
                 return reveal.cut(self.values)
 
-            def hidden() -> Named:
+            def hidden() -> Pairs:
                 return reveal.hidden(self.values)
 
             def show_all() -> tuple[str, str]:
@@ -307,7 +307,7 @@ class About:
         self._on_open()
 
     @property
-    def unseen(self) -> Named:
+    def unseen(self) -> Pairs:
         """The long values that the user has not opened yet."""
         reveal = self._question.reveal
         return reveal.unseen(self.values, self._opened) if reveal is not None and self._revealing else []
@@ -434,7 +434,7 @@ class Card:
         reply = Reply(choice.name, values, extra)
         problem = self.question.take(reply)
         self._say(problem)
-        if not problem and self.question.settled is None:
+        if not problem and self.question.elsewhere is None:
             self.answer.set_result(reply)
 
     def _say(self, problem: str) -> None:
@@ -661,11 +661,11 @@ class Panel:
                 self._draw_soon()
             async with asyncio.timeout_at(until):
                 card = await asyncio.shield(pending.card)
-                if question.settled is None:
+                if question.elsewhere is None:
                     reply = await card.answer
                     self._answered_at = loop.time()
                 else:
-                    await question.settled()
+                    await question.elsewhere()
                     reply = Reply("settled")
         finally:
             if reply is None:  # on a busy event loop the caller's own deadline may cancel this wait first
@@ -692,7 +692,7 @@ class Panel:
         self.widget.children = (self._lines.widget, self._heading.widget, *several, *cards)
         if self._replace is None:
             question = self._cards[0].question
-            about = question.whole(question.values)
+            about = question.full_part(question.values)
             static = {"text/html": about.html, "text/plain": question.saved or about.plain}
             self._replace = self._show({**widget_view(self.widget), **static})
             self._heading.start(self._context)

@@ -208,4 +208,4 @@ async def test_logging_out_does_not_send_the_tokens_there(host, trap):
     revoking = {"issuer": f"https://{PUBLIC}", "revocation_endpoint": f"http://127.0.0.1:{trap}/revoke"}
     await kept.save(tokens={"access_token": "sesame-4711"}, metadata=revoking)
     done = await log_out(spec, host.logins)
-    assert "the address for that is on this machine or its network" in done[0].done
+    assert "the address for that is on this machine or its network" in done[0].outcome

@@ -263,9 +263,9 @@ async def test_logging_out_revokes_and_forgets(home):
             await asks(host, protected)
             await host.disconnect("notes")
         [alone] = await log_out(spec, host.logins)
-    assert (done.authority, done.done) == (protected.authority.url.partition("//")[2], "revoked")
+    assert (done.authority, done.outcome) == (protected.authority.url.partition("//")[2], "revoked")
     assert len(protected.authority.asked("register")) == len(person.shown) == 2
-    assert alone.done == "forgotten here; not revoked there: no answer (ConnectError)"
+    assert alone.outcome == "forgotten here; not revoked there: no answer (ConnectError)"
     assert files(home) == []
 
 

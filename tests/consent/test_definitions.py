@@ -13,7 +13,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.ask.approval import approval_part
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Decision, Request
-from mcp_magic.consent.definitions import KEPT, Definitions, digest
+from mcp_magic.consent.definitions import MAX_VERSIONS, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from mcp_magic.errors import DeniedError
 from mcp_magic.results.cards import ToolCard
@@ -108,7 +108,7 @@ def test_definitions_keep_few_versions_of_a_changing_tool():
     for number in range(100):
         definitions.saw("s", [tool(description=f"{number} {'x' * 1000}")])
     kept = [version.tool for version in definitions._versions["s"]["work"] if version.tool is not None]
-    assert len(kept) <= KEPT + 1
+    assert len(kept) <= MAX_VERSIONS + 1
     changed = definitions.change("s:work")
     assert changed is not None
     assert str(changed.before.description).startswith("0 ")

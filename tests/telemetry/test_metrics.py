@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_magic import errors
-from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
+from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OVERFLOW, Metrics
 from tests.support.bundled import load
 from tests.support.clocks import assert_linear
 
@@ -91,7 +91,7 @@ def test_made_up_names_do_not_fill_the_memory():
     for n in range(LIMIT + 500):
         metrics.record("s", f"tool{n}", 0.01)
     assert len(metrics) == LIMIT + 1
-    assert metrics[OTHER, OTHER].calls == 500
+    assert metrics[OVERFLOW, OVERFLOW].calls == 500
     assert metrics.calls == LIMIT + 500
 
 

@@ -421,7 +421,7 @@ async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> List
     closed = [known for known, other in specs.items() if isinstance(other, UrlSpec) and other.url == spec.url]
     await host.disconnect(*closed)
     rows: list[dict[str, Any]] = [
-        {"server": name, "authorization server": each.authority, "tokens": each.done}
+        {"server": name, "authorization server": each.authority, "tokens": each.outcome}
         for each in await log_out(spec, host.logins)
     ]
     note = f"disconnected: {', '.join(closed)}" if closed else ""
