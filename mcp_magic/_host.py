@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from mcp_magic.calls.call import CallObserver
+    from mcp_magic.consent.definitions import Definitions
     from mcp_magic.jobs import Job
     from mcp_magic.map.plan import MapItem
     from mcp_magic.map.run import MapRun
@@ -208,13 +209,13 @@ class PendingConnection:
         self.spec = spec
         self.name = name
         self.connection: Connection | None = None
-        self.unwanted = False
+        self.is_refused = False
         self.done: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         """Gets the connection, None if the opening was interrupted, or the error why it failed."""
 
-    def wanted(self) -> None:
+    def check(self) -> None:
         """Check that it should still be opened. Raises SessionClosedError if the host was closed meanwhile."""
-        if self.unwanted:
+        if self.is_refused:
             raise SessionClosedError(f"{self.name}: all sessions were closed while this one was being opened.")
 
 
@@ -226,48 +227,79 @@ class PendingConnections:
 
     def names(self) -> list[str]:
         """Return the reserved names."""
-        return [arrival.name for arrival in self._under_way]
+        return [pending.name for pending in self._under_way]
 
     def find(self, spec: Spec, name: str) -> PendingConnection | None:
-        """Return the arrival of the same server under the same name, or that name with a number."""
-        same = (one for one in self._under_way if one.name == name or numbered(one.name, name))
-        return next((one for one in same if one.spec == spec and not one.unwanted), None)
+        """Return the pending connection of the same server under the same name, or that name with a number."""
+        for pending in self._under_way:
+            is_same = pending.spec == spec and (pending.name == name or numbered(pending.name, name))
+            if is_same and not pending.is_refused:
+                return pending
+        return None
 
     @contextmanager
     def add(self, spec: Spec, name: str) -> Iterator[PendingConnection]:
-        """Add an arrival for the duration of the context."""
-        arrival = PendingConnection(spec, name)
-        self._under_way.append(arrival)
+        """Add a pending connection for the duration of the context."""
+        pending = PendingConnection(spec, name)
+        self._under_way.append(pending)
         try:
-            yield arrival
+            yield pending
         except MCPMagicError as error:
-            arrival.done.set_exception(error)
-            arrival.done.exception()  # retrieved, so that asyncio does not report it
+            pending.done.set_exception(error)
+            pending.done.exception()  # retrieved, so that asyncio does not report it
             raise
         finally:
-            self._under_way.remove(arrival)
-            if not arrival.done.done():
-                arrival.done.set_result(None)
+            self._under_way.remove(pending)
+            if not pending.done.done():
+                pending.done.set_result(None)
 
     def refuse(self) -> list[Connection]:
-        """Mark all arrivals as unwanted; return the connections whose opening has begun."""
-        for arrival in self._under_way:
-            arrival.unwanted = True
-        return [arrival.connection for arrival in self._under_way if arrival.connection is not None]
+        """Refuse all of them; return the connections whose opening has begun."""
+        for pending in self._under_way:
+            pending.is_refused = True
+        return [pending.connection for pending in self._under_way if pending.connection is not None]
 
 
 logger = logging.getLogger(__name__)
 
 
-class Watchers:
-    """Callbacks that get the name of a connection that changed; `first` is always called before the others."""
+class Connections:
+    """The connections of a host, those that are being opened, and those that are still closing.
 
-    def __init__(self, first: Callable[[str], None] = lambda name: None) -> None:
-        self._first = first
+    Attributes:
+        named: Name -> connection, in the order of opening.
+        pending: Those that are being opened.
+        failed: Name -> stderr of servers that could not be opened; the last 20.
+    """
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.named: dict[str, Connection] = {}
+        self.pending = PendingConnections()
+        self.failed: dict[str, str] = {}
+        self._definitions = definitions
+        self._closing: set[asyncio.Task[Any]] = set()
         self._callbacks: dict[object, Callable[[str], None]] = {}
 
-    def add(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Add a callback; return an idempotent function that removes it."""
+    def add(self, connection: Connection) -> Connection | None:
+        """Add a connection; return the one that had its name."""
+        name = connection.name
+        self._definitions.meet(name, connection.spec)
+        if (old := self.named.get(name)) is not None:
+            old.end_streams()
+        self.named[name] = connection
+        connection.watch(lambda: self.announce(name))
+        self.announce(name)
+        return old
+
+    def remove(self, connections: Iterable[Connection]) -> None:
+        """Remove connections, and end the streams of their events."""
+        for connection in connections:
+            self.named.pop(connection.name, None)
+            connection.end_streams()
+            self.announce(connection.name)
+
+    def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call `callback` with the name of each connection that changes; return an idempotent function that ends it."""
         key = object()  # the same callback may be added twice
         self._callbacks[key] = callback
 
@@ -276,13 +308,45 @@ class Watchers:
 
         return stop
 
-    def tell(self, name: str) -> None:
-        """Call all callbacks. An error in one is logged and stops neither the others nor the caller."""
-        for callback in [self._first, *self._callbacks.values()]:
+    def announce(self, name: str) -> None:
+        """Compare a connection's tools with those of earlier sessions, and call all callbacks; their errors are logged.
+
+        The tools come first, so that callbacks see what has changed.
+        """
+        for callback in [self._compare_tools, *self._callbacks.values()]:
             try:
                 callback(name)
             except Exception:
                 logger.exception("a watcher failed")
+
+    def _compare_tools(self, name: str) -> None:
+        connection = self.named.get(name)
+        if connection is not None and connection.catalog.known("tools"):
+            self._definitions.look(name, connection.catalog.cached("tools"))
+
+    def note_failure(self, name: str, stderr: str) -> None:
+        """Keep the stderr of a server that could not be opened."""
+        self.failed.pop(name, None)
+        self.failed[name] = stderr
+        if len(self.failed) > FAILURES:
+            del self.failed[next(iter(self.failed))]
+
+    def keep_until_closed(self, connection: Connection) -> None:
+        """Remember a connection's owner task, so that the host's `close` waits for servers that are still ending."""
+        owner = connection.owner
+        if owner is not None and not owner.done():
+            self.keep_until_done(owner)
+            owner.add_done_callback(lambda _: self.announce(connection.name))
+
+    def keep_until_done(self, task: asyncio.Task[Any]) -> None:
+        """Remember a task that the host's `close` waits for."""
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    @property
+    def closing(self) -> set[asyncio.Task[Any]]:
+        """The tasks that the host's `close` waits for."""
+        return set(self._closing)
 
 
 # The host: the named connections of one kernel.
@@ -291,7 +355,7 @@ PREFETCH_SECONDS = 5.0
 """Seconds that `connect` waits for the first listings, from which completion and signatures are made. A slower server
 is connected all the same, and its listings arrive later."""
 
-KEPT = 20  # failed servers whose stderr is kept
+FAILURES = 20  # servers that could not be opened whose stderr is kept
 
 _SSE_FALLBACK = (400, 404, 405)
 """HTTP statuses after which to try the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
@@ -312,6 +376,7 @@ class Host:
         elicitation: Answers the servers' elicitations.
         logins: How the user logs in to servers, and where tokens are kept.
         sampling: Answers the servers' sampling requests.
+        registry: Its connections, and those that are being opened or closed.
         trace: The messages between the host and its servers.
         events: What happens in the sessions; `connection.events()` follows those of one.
         reports: How the progress and the log messages of calls are shown.
@@ -322,12 +387,9 @@ class Host:
     """
 
     def __init__(self, consent: Consent | None = None) -> None:
-        self._connections: dict[str, Connection] = {}
-        self._arrivals = PendingConnections()
-        self._closing: set[asyncio.Task[Any]] = set()
-        self._watchers = Watchers(self._look_at_tools)
         self._loop: tuple[asyncio.AbstractEventLoop | None, int] = (None, 0)
         self.consent = consent or Consent()
+        self.registry = Connections(self.consent.definitions)
         self.elicitation = ElicitationSettings()
         self.logins = LogIns()
         self.sampling = SamplingSettings()
@@ -338,7 +400,7 @@ class Host:
         self.reports = Reports()
         self.outputs = Outputs()
         self.reconnection = Reconnection()
-        self.failed: dict[str, str] = {}
+        self.failed = self.registry.failed
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -364,36 +426,33 @@ class Host:
     # The connections
 
     def __getitem__(self, name: str) -> Connection:
-        if name in self._connections:
-            return self._connections[name]
-        raise UnknownServerError(no_server(name, self._connections))
+        if name in self.registry.named:
+            return self.registry.named[name]
+        raise UnknownServerError(no_server(name, self.registry.named))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._connections)
+        return iter(self.registry.named)
 
     def __len__(self) -> int:
-        return len(self._connections)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._connections
+        return len(self.registry.named)
 
     def _ipython_key_completions_(self) -> list[str]:
-        return list(self._connections)
+        return list(self.registry.named)
 
     def __repr__(self) -> str:
-        return f"<Host: {join_names(f'{c.name} ({c.state})' for c in self._connections.values())}>"
+        return f"<Host: {join_names(f'{c.name} ({c.state})' for c in self.registry.named.values())}>"
 
     @property
     def connections(self) -> Mapping[str, Connection]:
         """Name -> connection, in the order of opening."""
-        return dict(self._connections)
+        return dict(self.registry.named)
 
     def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call `callback` with a server's name whenever it is added or removed, or its state or offer changes.
 
         Returns a function that removes the callback.
         """
-        return self._watchers.add(callback)
+        return self.registry.watch(callback)
 
     # Opening
 
@@ -425,28 +484,27 @@ class Host:
         """
         check_name(name)
         self.loop = asyncio.get_running_loop()
-        while (arrival := self._arrivals.find(spec, name)) is not None:
-            if (joined := await asyncio.shield(arrival.done)) is not None:
+        while (pending := self.registry.pending.find(spec, name)) is not None:
+            if (joined := await asyncio.shield(pending.done)) is not None:
                 return joined
-        for known in [name, *(n for n in self._connections if numbered(n, name))]:
-            same = self._connections.get(known)
+        for known in [name, *(n for n in self.registry.named if numbered(n, name))]:
+            same = self.registry.named.get(known)
             if same is None or same.spec not in (spec, _as_sse(spec)):
                 continue
-            return await self.open_again(known)
+            return await open_again(self, known)
         if not replace:
-            name = free_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
-        with self._arrivals.add(spec, name) as arrival:
+            name = free_name(name, [*(connection.name for connection in self.find()), *self.registry.pending.names()])
+        with self.registry.pending.add(spec, name) as pending:
             try:
-                connection = await self._open(arrival)
+                connection = await _open(self, pending)
             except ConnectError as error:
-                self.note_failed(name, error.stderr)
+                self.registry.note_failure(name, error.stderr)
                 note_refusal(error)
                 raise
             self.failed.pop(name, None)
-            arrival.wanted()
-            old = self._connections.get(name)
-            self._add(connection)
-            arrival.done.set_result(connection)
+            pending.check()
+            old = self.registry.add(connection)
+            pending.done.set_result(connection)
         if old is not None:
             await old.close()
         await connection.catalog.prefetch(PREFETCH_SECONDS)
@@ -476,20 +534,8 @@ class Host:
             UnknownServerError: A name is unknown; nothing was closed.
         """
         connections = [self[name] for name in names]
-        for connection in connections:
-            del self._connections[connection.name]
-            connection.end_streams()
-            self._watchers.tell(connection.name)
+        self.registry.remove(connections)
         await asyncio.gather(*(connection.close() for connection in connections))
-
-    @on_own_loop_unless_closed
-    async def open_again(self, name: str) -> Connection:
-        """Return a connection that is asked for once more: it is reconnected unless it is open, and says so."""
-        connection = self[name]
-        if connection.state is not State.OPEN:
-            return await self.reconnect(name)
-        connection.note_found_open()
-        return connection
 
     @on_own_loop_unless_closed
     async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
@@ -506,7 +552,7 @@ class Host:
         try:
             await connection.reopen(by_hand=by_hand)
         finally:
-            self.keep_until_closed(connection)
+            self.registry.keep_until_closed(connection)
         await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
@@ -515,77 +561,31 @@ class Host:
         """Close all sessions, end all servers that the host started, and clear `failed`. Tasks of servers go on."""
         if "jobs" in vars(self):
             self.jobs.leave()
-        connections = [*self._connections.values(), *self._arrivals.refuse()]
-        self._connections.clear()
+        connections = [*self.registry.named.values(), *self.registry.pending.refuse()]
+        self.registry.named.clear()
         self.failed.clear()
-        for connection in connections:
-            connection.end_streams()
-            self._watchers.tell(connection.name)
+        self.registry.remove(connections)
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
         here = asyncio.get_running_loop()
-        if closing := {
-            task for task in self._closing if task.get_loop() is here
-        }:  # not those of a forked child's parent
+        closing = {task for task in self.registry.closing if task.get_loop() is here}  # not of a forked child's parent
+        if closing:
             await asyncio.wait(closing, timeout=10.0)
-
-    def _add(self, connection: Connection) -> None:
-        self.consent.definitions.meet(connection.name, connection.spec)
-        if (old := self._connections.get(connection.name)) is not None:
-            old.end_streams()
-        self._connections[connection.name] = connection
-        connection.watch(lambda: self._watchers.tell(connection.name))
-        self._watchers.tell(connection.name)
-
-    # Making connections
-
-    def _look_at_tools(self, name: str) -> None:
-        connection = self._connections.get(name)
-        if connection is not None and connection.catalog.has("tools"):
-            self.consent.definitions.look(name, connection.catalog.cached("tools"))
-
-    def note_failed(self, name: str, stderr: str) -> None:
-        """Keep the stderr of a server that could not be opened."""
-        self.failed.pop(name, None)
-        self.failed[name] = stderr
-        if len(self.failed) > KEPT:
-            del self.failed[next(iter(self.failed))]
-
-    async def _open(self, arrival: PendingConnection) -> Connection:
-        spec, name = arrival.spec, arrival.name
-        connection = arrival.connection = self.make(name, spec)
-        try:
-            await connection.open()
-        except HTTPStatusError as error:
-            sse_spec = _as_sse(spec)
-            if sse_spec is None or error.status not in _SSE_FALLBACK:
-                raise
-            arrival.wanted()
-            sse = arrival.connection = self.make(name, sse_spec)
-            try:
-                with suppress(MCPMagicError):
-                    await sse.open()
-            finally:
-                self.keep_until_closed(sse)
-            if sse.state is not State.OPEN:
-                raise
-            return sse
-        finally:
-            self.keep_until_closed(connection)
-        return connection
 
     @property
     def caller(self) -> Caller:
         """The way of all calls: `await host.caller.call(Call(host["math"], "add", {"a": 1, "b": 2}))`."""
-        return Caller(self.consent, self.outputs, self._observers)
 
-    def _observers(self, call: Call, others: Sequence[CallObserver]) -> list[CallObserver]:
-        """Return the observers of each call: it is counted, has its view if its tool has one, and its task is kept."""
-        observers: list[CallObserver] = [MeasuredCall(self.metrics)]
-        if call.definition is not None and call.definition.meta:
-            observers += [] if any(isinstance(other, CallView) for other in others) else [CallView()]
-        if not task_is_left(others):
-            observers.append(KeptTask(lambda: self.jobs))
-        return observers
+        def observers(call: Call, others: Sequence[CallObserver]) -> list[CallObserver]:
+            """Each call is counted, has its view if its tool has one, and its task is kept."""
+            additions: list[CallObserver] = [MeasuredCall(self.metrics)]
+            has_view = any(isinstance(other, CallView) for other in others)
+            if call.definition is not None and call.definition.meta and not has_view:
+                additions.append(CallView())
+            if not task_is_left(others):
+                additions.append(KeptTask(lambda: self.jobs))
+            return additions
+
+        return Caller(self.consent, self.outputs, observers)
 
     @property
     def services(self) -> Services:
@@ -610,25 +610,13 @@ class Host:
         """Return a new connection, neither open nor added to the host. `services` replace the host's."""
         return Connection(name, spec, replace(self.services, **services))
 
-    def keep_until_closed(self, connection: Connection) -> None:
-        """Remember a connection's owner task, so that `close` waits for servers that are still ending."""
-        owner = connection.supervisor.owner
-        if owner is not None and not owner.done():
-            self.keep_until_done(owner)
-            owner.add_done_callback(lambda _: self._watchers.tell(connection.name))
-
-    def keep_until_done(self, task: asyncio.Task[Any]) -> None:
-        """Remember a task that `close` waits for."""
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-
     # Names
 
     def find(self, server: str | None = None) -> list[Connection]:
         """Return the connection with a name, or all that are open or reconnecting."""
         if server is not None:
             return [self[server]]
-        return [one for one in self._connections.values() if one.state in OFFERING]
+        return [one for one in self.registry.named.values() if one.state in OFFERING]
 
     @on_own_loop_unless_closed
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
@@ -643,18 +631,18 @@ class Host:
         if not isinstance(name, str):
             raise ArgumentsError(f"expected text such as 'server:name', got {name!r}; `%mcp {kind}` lists them")
         server, colon, rest = name.partition(":")
-        if colon and server in self._connections:
-            connection = self._connections[server]
+        if colon and server in self.registry.named:
+            connection = self.registry.named[server]
             find = connection.find_tool if kind == "tools" else connection.find_prompt
             return connection, await find(rest)
-        if not self._connections:
+        if not self.registry.named:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
         asked = {connection.name: connection for connection in self.find()}
         for connection in asked.values():
             connection.supervisor.check_process()
         offers = await offered(asked.values(), kind, name)
-        others = elsewhere(name, kind, self._connections.values())
-        found = pick(name, kind, offers, self._connections, others)
+        others = elsewhere(name, kind, self.registry.named.values())
+        found = pick(name, kind, offers, self.registry.named, others)
         return asked[found[0]], found[1]
 
     # Requests by name
@@ -705,7 +693,7 @@ class Host:
             ConfigError: The journal cannot be used; nothing was sent.
             DeniedError: All calls were denied; nothing was sent.
         """
-        return await (await self._plan_map(tool, rows, arguments, named)).run()
+        return await (await _plan_map(self, tool, rows, arguments, named)).run()
 
     async def map_iter(
         self, tool: str, rows: Any, arguments: Mapping[str, Any] | None = None, /, **named: Any
@@ -715,25 +703,10 @@ class Host:
         Takes the arguments of `map`. The calls stay at most `concurrency` rows ahead of the loop, and leaving the loop
         cancels the rest.
         """
-        run = await self._plan_map(tool, rows, arguments, named)
+        run = await _plan_map(self, tool, rows, arguments, named)
         async with aclosing(iterate_on(self.loop, run.stream())) as items:
             async for item in items:
                 yield item
-
-    async def _plan_map(
-        self, tool: str, rows: Any, arguments: Mapping[str, Any] | None, named: dict[str, Any]
-    ) -> MapRun:
-        from mcp_magic.map.cluster import Cluster
-        from mcp_magic.map.plan import OPTIONS, Step
-        from mcp_magic.map.rows import per_row
-        from mcp_magic.map.run import map_steps
-
-        options = {name: named.pop(name) for name in ("limit", *OPTIONS) if name in named}
-        if options.get("on") is not None:
-            options["on"] = Cluster(options["on"])
-        connection, definition = await self.resolve(tool)
-        step = Step("", connection, definition, per_row({**(arguments or {}), **named}))
-        return map_steps([step], rows, self.services, **options)
 
     @on_own_loop_unless_closed
     async def read(
@@ -764,6 +737,56 @@ class Host:
         connection, definition = await self.resolve(prompt, "prompts")
         given = {**(arguments or {}), **named}
         return await connection.prompt(definition.name, given, timeout=timeout, max_total_timeout=max_total_timeout)
+
+
+async def _plan_map(
+    host: Host, tool: str, rows: Any, arguments: Mapping[str, Any] | None, named: dict[str, Any]
+) -> MapRun:
+    from mcp_magic.map.cluster import Cluster
+    from mcp_magic.map.plan import OPTIONS, Step
+    from mcp_magic.map.rows import per_row
+    from mcp_magic.map.run import map_steps
+
+    options = {name: named.pop(name) for name in ("limit", *OPTIONS) if name in named}
+    if options.get("on") is not None:
+        options["on"] = Cluster(options["on"])
+    connection, definition = await host.resolve(tool)
+    step = Step("", connection, definition, per_row({**(arguments or {}), **named}))
+    return map_steps([step], rows, host.services, **options)
+
+
+async def open_again(host: Host, name: str) -> Connection:
+    """Return a connection that the user connects once more: it is reconnected unless it is open, and says so."""
+    connection = host[name]
+    if connection.state is not State.OPEN:
+        return await host.reconnect(name)
+    connection.note_found_open()
+    return connection
+
+
+async def _open(host: Host, pending: PendingConnection) -> Connection:
+    """Open a pending connection, by HTTP+SSE if the server does not know the newer transport."""
+    spec, name = pending.spec, pending.name
+    connection = pending.connection = host.make(name, spec)
+    try:
+        await connection.open()
+    except HTTPStatusError as error:
+        sse_spec = _as_sse(spec)
+        if sse_spec is None or error.status not in _SSE_FALLBACK:
+            raise
+        pending.check()
+        sse = pending.connection = host.make(name, sse_spec)
+        try:
+            with suppress(MCPMagicError):
+                await sse.open()
+        finally:
+            host.registry.keep_until_closed(sse)
+        if sse.state is not State.OPEN:
+            raise
+        return sse
+    finally:
+        host.registry.keep_until_closed(connection)
+    return connection
 
 
 def _as_sse(spec: Spec) -> SseSpec | None:

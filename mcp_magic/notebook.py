@@ -133,7 +133,7 @@ class NotebookHost(CoreHost):
 
     def _close_now(self) -> None:
         loop = self.loop
-        if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self._closing):
+        if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self.registry.closing):
             return
         stdio: Any = sys.modules.get("mcp.client.stdio")
         if stdio is not None:

@@ -180,7 +180,7 @@ class _Examination:
                 self._server.kill()
             connection = self._connection
             if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
-                self._host.keep_until_done(asyncio.ensure_future(connection.close()))
+                self._host.registry.keep_until_done(asyncio.ensure_future(connection.close()))
 
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""
@@ -199,7 +199,7 @@ class _Examination:
             try:
                 replies = await begin_by_hand(self._server, spec, step)
             except Stop:
-                self._host.note_failed(self.title, self._server.stderr)
+                self._host.registry.note_failure(self.title, self._server.stderr)
                 raise
         with self.step("handshake") as step:
             step.seconds = sum(reply.seconds for reply in replies if reply is not None)
@@ -247,7 +247,7 @@ class _Examination:
             try:
                 await connection.open()
             finally:
-                self._host.keep_until_closed(connection)
+                self._host.registry.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
                 step.ok("server/discover: not supported: an older server, which begins with initialize")
             step.ok(f"a session opens in {duration(connection.supervisor.connect_seconds)}")

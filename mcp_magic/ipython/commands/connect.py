@@ -132,7 +132,9 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
     given = await _asked_for(invocation, target, _session_options(invocation, arguments))
     is_name = isinstance(target, str) and arguments.name is None and not _means_anything(target, given)
     if is_name and target in invocation.host:
-        return await invocation.host.open_again(target)  # the server of a cell, which has no variable
+        from mcp_magic._host import open_again
+
+        return await open_again(invocation.host, target)  # the server of a cell, which has no variable
     async with _prepared(target, given):  # before the host is imported
         return await invocation.host.connect(target, name=arguments.name, **given)
 
