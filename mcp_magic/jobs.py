@@ -34,7 +34,7 @@ from mcp_magic.errors import (
     ProtocolError,
     SessionClosedError,
 )
-from mcp_magic.flight.progress import ProgressMeter
+from mcp_magic.flight.progress import ProgressMeter, Stopwatch
 from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed, soon_on, together
 from mcp_magic.protocol import without_context
 from mcp_magic.session.connection import Connection
@@ -74,20 +74,47 @@ class JobEvent(NamedTuple):
     message: str  # what the server says, secrets masked
 
 
+class Course:
+    """How a job goes: its status, what the server says about it, and its progress."""
+
+    def __init__(self) -> None:
+        self.status: JobStatus = "working"
+        self.message = ""
+        self.events: deque[JobEvent] = deque(maxlen=EVENTS)
+        self.meter = ProgressMeter()
+
+    def change(self, status: JobStatus, message: str | None) -> None:
+        """Set the status and the message; None leaves the message as it is."""
+        self.status = status
+        if message is not None:
+            self.message = message
+        self.events.append(JobEvent(time.time(), status, self.message))
+
+
+class _Start:
+    """The start of a job: its call is sent, and the server answers for the first time."""
+
+    def __init__(self) -> None:
+        self.call, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def wait(self, event: asyncio.Event, work: asyncio.Task[Any]) -> None:
+        """Wait for one of the two, or for the end of the work."""
+        waiting = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait({waiting, work}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+
+
 class Job:
     """A call that goes on in the background: `await job` gives its result, `job.cancel()` ends it.
 
     Attributes:
         number: Its number in this kernel.
-        server: The name of its server.
         tool: The name of its tool.
         task: The id of the server's task; "" if the call runs in this kernel.
-        status: `"working"`, `"input_required"`, `"completed"`, `"failed"`, `"cancelled"`, or `"lost"`: it may still run
-            at the server, but nothing follows it (`%mcp jobs --resume`).
-        message: What the server says about it.
         result: The `ToolResult`, also of a tool that reports an error; None before the end.
         error: Why there is no result, or None.
-        events: The changes of `status` and `message`, the latest 200.
         note: A remark, or "".
     """
 
@@ -102,37 +129,58 @@ class Job:
         began: float | None = None,
     ) -> None:
         self.number = number
-        self.server = connection.name
         self.tool = tool
         self.task = task
-        self.status: JobStatus = "working"
-        self.message = ""
         self.result: ToolResult | None = None
         self.error: BaseException | None = None
-        self.events: deque[JobEvent] = deque(maxlen=EVENTS)
         self.note = ""
-        self.began = time.time() if began is None else began
-        self.meter = ProgressMeter()
         self.is_cancelling = False
-        self._kept: float | None = None
-        self._seconds: float | None = None
-        self._over = False  # whether the server has said that the task has ended
-        self._started = time.monotonic()
+        self._course = Course()
+        self._stopwatch = Stopwatch(began)
+        self._task_state: TaskState | None = None
         self._connection = connection
         self._journal = journal
         self._work: asyncio.Task[ToolResult] | None = None
-        self._sent = asyncio.Event()
-        self._known = asyncio.Event()
+        self._start = _Start()
         self._watchers: list[Callable[[], None]] = []
+
+    @property
+    def server(self) -> str:
+        """The name of its server."""
+        return self._connection.name
+
+    @property
+    def status(self) -> JobStatus:
+        """`"working"`, `"input_required"`, `"completed"`, `"failed"`, `"cancelled"`, or `"lost"`.
+
+        A lost job may still run at the server, but nothing follows it (`%mcp jobs --resume`).
+        """
+        return self._course.status
+
+    @property
+    def message(self) -> str:
+        """What the server says about it."""
+        return self._course.message
+
+    @property
+    def events(self) -> deque[JobEvent]:
+        """The changes of `status` and `message`, the latest 200."""
+        return self._course.events
+
+    @property
+    def began(self) -> float:
+        """When it began (`time.time()`)."""
+        return self._stopwatch.began
 
     # What happens to it
 
     def run(self, call: Coroutine[Any, Any, ToolResult]) -> None:
         """Run the call, or the wait for its task, in the background."""
-        self.status, self.error, self._seconds, self._over = "working", None, None, False
+        self.error, self._task_state = None, None
+        self._stopwatch.go_on()
         self._work = asyncio.create_task(call, name=f"mcp_magic job {self.number}")
-        self._work.add_done_callback(self._ended)
-        self._happened()
+        self._work.add_done_callback(self._conclude)
+        self._change("working")
 
     async def started(self) -> None:
         """Wait until the call has been sent, and then a moment for the first answer. Interrupting it cancels the job.
@@ -141,7 +189,8 @@ class Job:
             MCPMagicError: The call failed in that time.
         """
         try:
-            await self._until(self._sent)
+            assert self._work is not None
+            await self._start.wait(self._start.call, self._work)
             await self.answered()
         except asyncio.CancelledError:
             self.cancel()
@@ -154,61 +203,55 @@ class Job:
         """Wait a moment for what the server says first."""
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
-                await self._until(self._known)
-
-    async def _until(self, event: asyncio.Event) -> None:
-        assert self._work is not None
-        waiting = asyncio.ensure_future(event.wait())
-        try:
-            await asyncio.wait({waiting, self._work}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+                assert self._work is not None
+                await self._start.wait(self._start.answer, self._work)
 
     def call_sent(self) -> None:
         """Note that the call goes out."""
-        self._sent.set()
+        self._start.call.set()
 
     def task_changed(self, state: TaskState) -> None:
         """Take what the server says about the task."""
-        if not self._known.is_set():
+        if not self._start.answer.is_set():
             self.task = state.id
             self.note = self._journal.write(
                 entry_of(self.server, self._connection.spec, self.tool, self.task, self.began)
             )
-        self._known.set()
-        self._kept, self._over = state.ttl, state.status in FINAL
+        self._start.answer.set()
+        self._task_state = state
         message = one_line(self._connection.place.masked(state.message), MESSAGE)
         if state.status in ("working", "input_required") and (state.status, message) != (self.status, self.message):
-            self.status, self.message = state.status, message
-            self._happened()
+            self._change(state.status, message)
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Take the progress of a call that is no task."""
-        self.meter.note(progress, total, message, time.monotonic())
+        self._course.meter.note(progress, total, message, time.monotonic())
         if message is not None:
-            self.message = one_line(self._connection.place.masked(message), MESSAGE)
+            self._course.message = one_line(self._connection.place.masked(message), MESSAGE)
         self._tell()
 
-    def _ended(self, work: asyncio.Task[ToolResult]) -> None:
-        self._seconds = time.monotonic() - self._started
+    def _conclude(self, work: asyncio.Task[ToolResult]) -> None:
+        self._stopwatch.stop()
+        status: JobStatus
         if work.cancelled():
-            is_left = bool(self.task) and not self.is_cancelling
-            self.status = "lost" if is_left else "cancelled"
-            words = "no longer followed; `%mcp jobs --resume` takes it up again" if is_left else "cancelled"
+            goes_on = bool(self.task) and not self.is_cancelling
+            status = "lost" if goes_on else "cancelled"
+            words = "no longer followed; `%mcp jobs --resume` takes it up again" if goes_on else "cancelled"
             self.error = CallCancelledError(f"{self.title}: {words}.")
         elif (error := work.exception()) is None:
-            self.status, self.result = "completed", work.result()
+            status, self.result = "completed", work.result()
         else:
             self.error = error
-            self.status = "cancelled" if isinstance(error, CallCancelledError) else "failed"
-            if self.task and not self._over and _may_go_on(error):
-                self.status = "lost"
-        if self.task and self.status != "lost":
+            status = "cancelled" if isinstance(error, CallCancelledError) else "failed"
+            is_final = self._task_state is not None and self._task_state.status in FINAL
+            if self.task and not is_final and _may_go_on(error):
+                status = "lost"
+        if self.task and status != "lost":
             self._journal.forget(self.task, self._connection.spec.identity)
-        self._happened()
+        self._change(status)
 
-    def _happened(self) -> None:
-        self.events.append(JobEvent(time.time(), self.status, self.message))
+    def _change(self, status: JobStatus, message: str | None = None) -> None:
+        self._course.change(status, message)
         text = " · ".join(filter(None, (self.status.replace("_", " "), self.message)))
         self._connection.publish("job", f"{self.number}: {self.tool}", text, ended=self.ended)
         self._tell()
@@ -241,7 +284,7 @@ class Job:
     @property
     def seconds(self) -> float:
         """How long it has taken so far, or in all."""
-        return time.monotonic() - self._started if self._seconds is None else self._seconds
+        return self._stopwatch.seconds
 
     def cancel(self) -> None:
         """Cancel it, and tell the server. Idempotent. A server may still finish what it has begun."""
@@ -285,7 +328,7 @@ class Job:
         status = self.status.replace("_", " ")
         if self.result is not None and self.result.is_error:
             status = "completed with an error"
-        figures = self.meter.figures(running=not self.ended)
+        figures = self._course.meter.figures(running=not self.ended)
         message = "" if self.ended else self.message
         return " · ".join(filter(None, (status, duration(self.seconds), *figures, message)))
 
@@ -298,22 +341,21 @@ class Job:
         line = Part.line(f"{sign} ", Bold(one_line(self.title, 120)), f" · job {self.number} · {self._words()}")
         lines = [line]
         if not self.ended:
-            share = self.meter.share
-            done = {} if share is None else {"value": f"{share:.3f}"}
+            share = self._course.meter.share
+            value = {} if share is None else {"value": f"{share:.3f}"}
             label = {"aria-label": one_line(self.title, 120)}
-            lines.append(Part("", tag("progress", "", max="1", style="width:16em", **done, **label)))
-            lines.append(Part.note(self._where()))
+            lines.append(Part("", tag("progress", "", max="1", style="width:16em", **value, **label)))
+            where = HERE
+            if self.task:
+                ttl = None if self._task_state is None else self._task_state.ttl
+                where = "a task of the server" + (f", which keeps it for {duration(ttl)}" if ttl else "")
+            lines.append(Part.note(where))
         lines.append(Part.note(self.note))
         if self.error is not None and self.status != "cancelled":
             text = shorten(str(self.error), 500)
             lines.append(Part(text, tag("p", joined([error_label(self.status), " ", text]))))
         parts = [Part.stack(*lines)]
         return parts if self.result is None else parts + self.result.parts()
-
-    def _where(self) -> str:
-        if not self.task:
-            return HERE
-        return "a task of the server" + (f", which keeps it for {duration(self._kept)}" if self._kept else "")
 
 
 def _may_go_on(error: BaseException) -> bool:

@@ -50,24 +50,21 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     """A cassette that replays or records all servers and chat models while the test runs."""
-    from mcp_magic.cassette.cassette import deck
+    from mcp_magic.cassette.cassette import Commands, deck
 
     mark = request.node.get_closest_marker("mcp_cassette")
     options = dict(mark.kwargs) if mark is not None else {}
     named = options.pop("path", None) or (mark.args[0] if mark is not None and mark.args else None)
     path = request.path.parent / named if named else _beside(request)
     options.setdefault("here", request.config.rootpath)
-    with deck.holding(path, _MODES[request.config.getoption("--mcp-record")], typed=_TYPED, **options) as cassette:
+    commands = Commands("`pytest --mcp-record=once`", "`pytest --mcp-record=new`", _MARK)
+    with deck.holding(path, _MODES[request.config.getoption("--mcp-record")], commands=commands, **options) as cassette:
         yield cassette
     if cassette.full:
         warnings.warn(f"{cassette.path} is incomplete: {cassette.doing}; {cassette.more}", stacklevel=1)
 
 
-_TYPED = (
-    "`pytest --mcp-record=once`",
-    "`pytest --mcp-record=new`",
-    "`@pytest.mark.mcp_cassette(largest={bytes})`",
-)
+_MARK = "`@pytest.mark.mcp_cassette(largest={bytes})`"
 
 
 def _beside(request: pytest.FixtureRequest) -> Path:

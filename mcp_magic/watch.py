@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import duration, plural
 from mcp_magic.display.diff import Line, diff_part, diff_text, json_diff, shown, text_diff
 from mcp_magic.display.document import Bold, Part, error_label, joined, show_parts, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.flight.progress import Stopwatch
 from mcp_magic.protocol import LogMessage, log_text
 from mcp_magic.session.subscriptions import Update
 from mcp_magic.stderr import Lines
@@ -68,6 +69,13 @@ MAX_COMPARED = 1_000_000
 MISSED = "the subscription was interrupted; changes in the meantime were not announced"
 
 
+class Difference(NamedTuple):
+    """What changed between two reads, and when (`time.time()`)."""
+
+    lines: list[Line]
+    time: float | None
+
+
 class Watch:
     """A watched resource and its updates.
 
@@ -77,7 +85,6 @@ class Watch:
         result: The result of the last read that succeeded.
         problem: Why the last read failed, or "".
         ended: Why it ended, or "".
-        seconds: How long it lasted, or None while it goes on.
         note: A remark about the last update, or "".
     """
 
@@ -85,13 +92,10 @@ class Watch:
         self.server, self.uri, self.every = server, uri, every
         self.updates = 0
         self.result: ResourceResult | None = None
-        self.difference: list[Line] = []
         self.problem = self.ended = self.note = ""
-        self.began = time.time()
         self.changed_at: float | None = None
-        self.differed_at: float | None = None
-        self.seconds: float | None = None
-        self._started = time.monotonic()
+        self._difference = Difference([], None)
+        self._stopwatch = Stopwatch()
         self._host = host
         self._source: Subscription | None = None
         self._work: asyncio.Task[None] | None = None
@@ -144,7 +148,8 @@ class Watch:
 
     def _end(self, why: str) -> None:
         if not self.ended:
-            self.ended, self.seconds = why, time.monotonic() - self._started
+            self.ended = why
+            self._stopwatch.stop()
 
     async def _follow(self, source: AsyncIterable[Update], changed: Callable[[], None], count: int | None) -> None:
         async for update in source:
@@ -172,8 +177,28 @@ class Watch:
         if update.changes or differs:
             self.changed_at = update.time
         if differs:  # an update without a difference keeps the last difference on display
-            self.difference, self.differed_at = difference(before, self.result), update.time
+            self._difference = Difference(compare(before, self.result), update.time)
         return bool(update.changes) or differs or update.missed or self.problem != had
+
+    @property
+    def difference(self) -> list[Line]:
+        """The last difference between two reads."""
+        return self._difference.lines
+
+    @property
+    def differed_at(self) -> float | None:
+        """When that difference was announced or found; None before the first."""
+        return self._difference.time
+
+    @property
+    def began(self) -> float:
+        """When it began (`time.time()`)."""
+        return self._stopwatch.began
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it lasted, or None while it goes on."""
+        return self._stopwatch.seconds if self.ended else None
 
     @property
     def how(self) -> str:
@@ -204,7 +229,7 @@ class Watch:
         return parts
 
 
-def difference(before: ResourceResult | None, after: ResourceResult | None) -> list[Line]:
+def compare(before: ResourceResult | None, after: ResourceResult | None) -> list[Line]:
     """Return the difference between two reads, short enough to show."""
     old, new = (_comparable(result) for result in (before, after))
     if isinstance(old, str) and isinstance(new, str):

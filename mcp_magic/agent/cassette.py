@@ -382,7 +382,7 @@ async def _with_cassette(
     if recorded is not None:
         if recorded.error:
             raise ModelError(recorded.error)
-        replay = _Replay(model=request.model, turn=recorded, longest=math.inf if cassette.pauses else SHORTENED)
+        replay = _Replay(model=request.model, turn=recorded, longest=math.inf if cassette.options.pauses else SHORTENED)
         async for part in replay.astream(messages):
             yield part
         return

@@ -6,8 +6,9 @@ import json
 import os
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import errors
 from mcp_magic._text import did_you_mean, join_names
@@ -38,52 +39,64 @@ MODES: dict[str, str] = {
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
 
-TYPED = (
-    "`%mcp record FILE`",
-    "`%mcp record FILE --mode auto`",
-    "`%config MCPMagics.cassette_bytes = {bytes}`",
-)
-"""What to type to make a cassette, to add what is missing, and to allow more bytes."""
+
+class Commands(NamedTuple):
+    """What to type to make a cassette, to add what is missing, and to allow more bytes (`{bytes}`)."""
+
+    make: str = "`%mcp record FILE`"
+    add: str = "`%mcp record FILE --mode auto`"
+    allow: str = "`%config MCPMagics.cassette_bytes = {bytes}`"
+
+
+COMMANDS = Commands()
+
+
+@dataclass(frozen=True)
+class CassetteOptions:
+    """How a cassette is used.
+
+    Attributes:
+        pauses: Whether recorded pauses are kept.
+        in_process: Whether servers in the kernel itself run (`"live"`) or are replayed (`"replay"`).
+        here: The folder whose path is written as `«here»`, so that the cassette plays in other folders.
+        largest: The most bytes that the file may have; the recording ends there.
+        commands: What to type, for messages.
+        asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
+        tell: Called with the line for the user when the recording ends before its session.
+
+    Raises:
+        CassetteError: There is no such `in_process`.
+    """
+
+    pauses: bool = False
+    in_process: str = "live"
+    here: Path | None = None
+    largest: int = LARGEST
+    commands: Commands = COMMANDS
+    asks: Callable[[], bool] = lambda: False
+    tell: Callable[[str], None] = lambda text: None
+
+    def __post_init__(self) -> None:
+        _check_choice("in-process", self.in_process, ("live", "replay"))
+
 
 LIKE_KEYS = 8  # minimum length of a secret-looking environment variable's value for it to be masked
 
 
 class Cassette:
-    """A cassette in use.
-
-    Args:
-        here: The folder whose path is written as `«here»`, so that the cassette plays in other folders.
-        largest: The most bytes that the file may have; the recording ends there.
-        typed: The commands to make the cassette, to add what is missing, and to allow more bytes (`{bytes}`).
-        asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
-        tell: Called with the line for the user when the recording ends before its session.
+    """A cassette in use; `mode` is a key of `MODES`.
 
     Raises:
-        CassetteError: It cannot be read.
+        CassetteError: It cannot be read, or there is no such mode.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        mode: str = "once",
-        *,
-        pauses: bool = False,
-        in_process: str = "live",
-        here: Path | None = None,
-        largest: int = LARGEST,
-        typed: tuple[str, str, str] = TYPED,
-        asks: Callable[[], bool] = lambda: False,
-        tell: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self._makes, self._adds, self._allows = typed
-        self.asks = asks
-        self._tell = tell
+    def __init__(self, path: Path, mode: str = "once", options: CassetteOptions | None = None) -> None:
+        _check_choice("mode", mode, tuple(MODES))
         self.path = path
-        self.mode = _one_of("mode", mode, tuple(MODES))
-        self.pauses = pauses
-        self.in_process = _one_of("in-process", in_process, ("live", "replay"))
+        self.mode = mode
+        self.options = options = options or CassetteOptions()
         self.masker = Masker({value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS})
-        self.file = CassetteFile(path, here, largest)
+        self.file = CassetteFile(path, options.here, options.largest)
         self.recorded = self.played = 0
         self.ejected = self.full = False
         self.book: Any = None
@@ -91,7 +104,7 @@ class Cassette:
         self._written: dict[str, dict[str, None]] = {"server": {}, "model": {}}
         there = path.exists()
         if mode == "replay" and not there:
-            raise CassetteError(f"there is no cassette {path}; {self._makes} makes it.")
+            raise CassetteError(f"there is no cassette {path}; {options.commands.make} makes it.")
         if there and mode != "record":
             self.content = read(self.file.read())
         self.replays = mode in ("replay", "auto") or (mode == "once" and there)
@@ -117,13 +130,13 @@ class Cassette:
     @property
     def more(self) -> str:
         """What to type to have more bytes recorded."""
-        return f"{self._allows.format(bytes=2 * self.file.largest)} allows more"
+        return f"{self.options.commands.allow.format(bytes=2 * self.file.largest)} allows more"
 
     def adds(self, missing: str) -> str:
         """Return what to type to get into the cassette what is missing."""
         if self.content.cut and not self.records:
             return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded again"
-        return f"{self._adds} adds {missing}"
+        return f"{self.options.commands.add} adds {missing}"
 
     @property
     def servers(self) -> list[str]:
@@ -164,7 +177,7 @@ class Cassette:
         self.full = True
         self.file.cut()
         with suppress(Exception):  # the call that is recorded goes on, whatever becomes of the line
-            self._tell(
+            self.options.tell(
                 f"The recording on {self.path} has ended: a cassette has at most {self.file.largest:,} bytes. It plays "
                 f"up to here; {self.more}."
             )
@@ -177,12 +190,11 @@ def tenths(since: float) -> tuple[dict[str, float], float]:
     return ({"pause": pause} if pause else {}), now
 
 
-def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
-    if given not in known:
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
         raise CassetteError(
-            f"{given!r} is not a {what} of a cassette.{did_you_mean(given, known)} There are {join_names(known)}."
+            f"{value!r} is not a {name} of a cassette.{did_you_mean(value, choices)} There are {join_names(choices)}."
         )
-    return given
 
 
 # The deck: one cassette for all hosts of this process. The environment variables `MCP_MAGIC_CASSETTE` and
@@ -193,7 +205,7 @@ VARIABLE = "MCP_MAGIC_CASSETTE"
 
 
 class Deck:
-    """Holds the inserted cassette, and what the next ones get (`asks`, `tell` and `largest` of `Cassette`)."""
+    """Holds the inserted cassette, and what the next ones get (`asks`, `tell` and `largest` of their options)."""
 
     def __init__(self) -> None:
         self._cassette: Cassette | None = None
@@ -211,16 +223,18 @@ class Deck:
         return self._cassette
 
     def insert(self, path: Path | str, mode: str = "once", **options: Any) -> Cassette:
-        """Insert a cassette (see `Cassette`) in place of the current one, which stays if it cannot be used."""
+        """Insert a cassette in place of the current one, which stays if the new one cannot be used.
+
+        `options` are those of `CassetteOptions`.
+        """
         cassette = self._opened(path, mode, **options)
         self.eject()
         self._cassette = cassette
         return cassette
 
     def _opened(self, path: Path | str, mode: str, **options: Any) -> Cassette:
-        options.setdefault("largest", self.largest)
-        options.setdefault("tell", lambda text: self.tell(text))
-        return Cassette(Path(path).expanduser(), mode, asks=lambda: self.asks(), **options)
+        options = {"largest": self.largest, "tell": lambda text: self.tell(text), **options}
+        return Cassette(Path(path).expanduser(), mode, CassetteOptions(asks=lambda: self.asks(), **options))
 
     @contextmanager
     def holding(self, path: Path | str, mode: str = "once", **options: Any) -> Iterator[Cassette]:

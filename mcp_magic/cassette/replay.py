@@ -95,6 +95,37 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 """Method -> answer without a recording, for incidental requests that change nothing."""
 
 
+class _Ids:
+    """The ids of recorded requests, and those that the client uses in their place."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, Any] = {}
+        self._listens: dict[str, Any] = {}  # of `subscriptions/listen`
+
+    def add(self, scene: Scene, number: Any) -> None:
+        """Add the id of the client's request for a scene."""
+        self._requests[str(scene.id)] = number
+        if scene.method == LISTEN:
+            self._listens[str(scene.id)] = number
+
+    def translate_answer(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
+        """Return an answer with the client's id: `number`, or if that is None the one for its recorded id."""
+        recorded = message.get("id")
+        own = self._requests.get(str(recorded), recorded) if number is None else number
+        return {**message, "id": str(own) if isinstance(recorded, str) else own}
+
+    def translate(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
+        """Return a notification with the client's ids; `number` is that of the request which it belongs to."""
+        params = message.get("params") or {}
+        if message["method"] == "notifications/progress" and "progressToken" in params and number is not None:
+            return {**message, "params": {**params, "progressToken": number}}
+        listen = subscription_of(message)
+        if listen is None:
+            return message
+        own = self._listens.get(str(listen), listen)
+        return with_subscription(message, str(own) if isinstance(listen, str) else own)
+
+
 class ReplayTransport:
     """A transport for `mcp.Client` that answers from a recorded session; `live` passes other requests on."""
 
@@ -111,8 +142,7 @@ class ReplayTransport:
             live.deliver = self.deliver
         self._order = Order()
         self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        self._listens: dict[str, Any] = {}
-        self._ids: dict[str, Any] = {}
+        self._ids = _Ids()
         self._number = 0
         self._ending: asyncio.Event | None = None
         self._to_client: Any = None
@@ -211,9 +241,7 @@ class ReplayTransport:
 
     async def _steps(self, scene: Scene, number: Any) -> None:
         """Play a scene for the request with this id; None for a notification."""
-        if scene.method == LISTEN:
-            self._listens[str(scene.id)] = number
-        self._ids[str(scene.id)] = number
+        self._ids.add(scene, number)
         own = scene.used == 1 and any(scene is one for one in self._recorded.scenes)
         try:
             for step in scene.steps:
@@ -238,7 +266,7 @@ class ReplayTransport:
             self._order.leaves(scene)
             await self._wait_for_end(step.pause)
         else:
-            await asyncio.sleep(step.pause if self._cassette.pauses else min(step.pause, SHORTENED))
+            await asyncio.sleep(step.pause if self._cassette.options.pauses else min(step.pause, SHORTENED))
         if step.kind == "answer":
             await self._answered(step.http)
         if own:
@@ -263,14 +291,12 @@ class ReplayTransport:
         elif step.kind == "ended":
             self._to_client.close()
         elif step.kind in ("answer", "stray"):
-            theirs = step.message.get("id")
-            mine = number if step.kind == "answer" else self._ids.get(str(theirs), theirs)
-            item = message_of({**step.message, "id": str(mine) if isinstance(theirs, str) else mine})
+            item = message_of(self._ids.translate_answer(step.message, number if step.kind == "answer" else None))
             if step.http.get("said"):
                 note_said(item.message)
             self.deliver(item)
         else:
-            self._put(self._with_our_ids(step.message, number))
+            self._put(self._ids.translate(step.message, number))
 
     async def _wait_for_end(self, seconds: float) -> None:
         """Wait as long as the server stayed idle; a request that is not recorded ends the wait."""
@@ -298,26 +324,20 @@ class ReplayTransport:
     def _next_round(self, scene: Scene, step: Step) -> Scene | None:
         """Return the scene that follows a question of the server (`input_required`), if the user cannot be asked."""
         result = step.message.get("result")
-        if not isinstance(result, dict) or result.get("resultType") != "input_required" or self._cassette.asks():
+        if (
+            not isinstance(result, dict)
+            or result.get("resultType") != "input_required"
+            or self._cassette.options.asks()
+        ):
             return None
         params = {name: value for name, value in scene.params.items() if name not in ("inputResponses", "requestState")}
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         return self._find(scene.method, {**params, **state, "inputResponses": {}}, responses=False)
 
-    def _with_our_ids(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
-        params = message.get("params") or {}
-        if message["method"] == "notifications/progress" and "progressToken" in params and number is not None:
-            return {**message, "params": {**params, "progressToken": number}}
-        listen = subscription_of(message)
-        if listen is not None:
-            mine = self._listens.get(str(listen), listen)
-            return with_subscription(message, str(mine) if isinstance(listen, str) else mine)
-        return message
-
     async def _ask(self, scene: Scene, step: Step) -> str:
         """Ask the client the server's question; return why the scene cannot go on after the answer, or ""."""
         recorded = step.reply or {}
-        if not self._cassette.asks():
+        if not self._cassette.options.asks():
             self._wire.recorder.message(IN, {"jsonrpc": "2.0", **step.message})
             if recorded:
                 self._wire.recorder.message(OUT, {"jsonrpc": "2.0", **recorded})
@@ -501,7 +521,7 @@ class LiveFallback:
 async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
     """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the mode says."""
     name = wire.recorder.server
-    if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
+    if cassette.replays and isinstance(spec, InProcessSpec) and cassette.options.in_process == "live":
         return await open_transport(spec, wire, stack)
     if cassette.replays and name in cassette.content.servers:
         return await _replayed(cassette, spec, wire, stack)

@@ -454,7 +454,7 @@ def _title_of(
     except MCPMagicError:
         return name or _label(target), False
     assert deck.cassette is not None
-    return name or default, isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
+    return name or default, isinstance(spec, InProcessSpec) and deck.cassette.options.in_process == "live"
 
 
 def _label(target: Any) -> str:

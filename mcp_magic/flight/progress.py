@@ -183,6 +183,32 @@ class Meter(Protocol):
         """Return what is to be said beside the figures."""
 
 
+class Stopwatch:
+    """Measures how long something takes, also where somebody sets the clock of the machine.
+
+    Attributes:
+        began: When it began (`time.time()`).
+    """
+
+    def __init__(self, began: float | None = None) -> None:
+        self.began = time.time() if began is None else began
+        self._started = time.monotonic()
+        self._seconds: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far, or in all."""
+        return time.monotonic() - self._started if self._seconds is None else self._seconds
+
+    def stop(self) -> None:
+        """Stop. Idempotent."""
+        self._seconds = self.seconds
+
+    def go_on(self) -> None:
+        """Go on, as if it had not stopped."""
+        self._seconds = None
+
+
 class Report:
     """The progress and the log messages of one call, or of something else that waits.
 
