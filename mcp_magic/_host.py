@@ -321,7 +321,7 @@ class Connections:
 
     def _compare_tools(self, name: str) -> None:
         connection = self.named.get(name)
-        if connection is not None and connection.catalog.known("tools"):
+        if connection is not None and connection.catalog.has("tools"):
             self._definitions.look(name, connection.catalog.cached("tools"))
 
     def note_failure(self, name: str, stderr: str) -> None:
@@ -333,7 +333,7 @@ class Connections:
 
     def keep_until_closed(self, connection: Connection) -> None:
         """Remember a connection's owner task, so that the host's `close` waits for servers that are still ending."""
-        owner = connection.owner
+        owner = connection.supervisor.owner
         if owner is not None and not owner.done():
             self.keep_until_done(owner)
             owner.add_done_callback(lambda _: self.announce(connection.name))
