@@ -41,6 +41,7 @@ class MCPMagicError(Exception):
     """
 
     coloured: ClassVar[bool] = True  # whether the error's name is shown in red; follows `%colors`
+    shows_cause: ClassVar[bool] = False  # whether a cell shows the traceback of `__cause__` above the error
     details: str = ""
 
     @property
@@ -58,7 +59,8 @@ class MCPMagicError(Exception):
 
     def traceback_lines(self) -> list[str]:
         """Return the lines that a cell shows instead of a traceback."""
-        return error_lines(self, str(self))
+        lines = error_lines(self, str(self))
+        return [*ToolError.show(self.__cause__), *lines] if self.shows_cause and self.__cause__ else lines
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()

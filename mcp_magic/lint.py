@@ -162,7 +162,7 @@ def hidden(text: str) -> list[Hidden]:
     text = _FLAG.sub(lambda match: " " * len(match[0]), text)
     rows = []
     for kind, pattern in _HIDDEN_KINDS:
-        places = [match.start() for match in pattern.finditer(text) if not _honest(text, match.start())]
+        places = [match.start() for match in pattern.finditer(text) if not _is_legitimate(text, match.start())]
         if places:
             letters = [chr(ord(text[at]) - 0xE0000) for at in places if "\U000e0020" <= text[at] <= "\U000e007e"]
             rows.append(Hidden(kind, _points(text, places), "".join(letters)[:80]))
@@ -192,7 +192,7 @@ def _lookalikes(name: str) -> str:
     return f"{' and '.join(scripts)} ({_points(name, [odd])})"
 
 
-def _honest(text: str, place: int) -> bool:
+def _is_legitimate(text: str, place: int) -> bool:
     """Whether a joiner or mark is at a place where scripts and emoji need it."""
     if text[place] not in "\u061c\u180b\u180c\u180d\u180f\u200c\u200d\u200e\u200f":
         return False
@@ -276,18 +276,18 @@ _PATTERNS = (
     ("has an HTML comment, which no page shows", r"(?!(?<=([`'\"]))<!--(?:-->)?\1)<!--(?!\s*-->)\s*\S"),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
-_WORTH = re.compile(
+_TRIGGER = re.compile(
     r"(?i)ignore|disregard|forget|override|bypass|not|never|without|avoid|[<\[]|\.\w|/etc|id_|keys|json|send|post|upload"
     r"|forward|leak|include|copy|pass|using|calling|invoking|running|when|you are|new |act as|\s{30}"
 )
 
 
 def suspicions(text: str) -> list[tuple[str, str]]:
-    """Return what parts of a text, which look like instructions unrelated to its tool, seem to do, and their words."""
+    """Return the parts of a text that look like instructions to a model: what each seems to do, and its words."""
     text = text[:MAX_INSTRUCTIONS]
     if not text.isascii():
         text = unhidden(text)
-    if not _WORTH.search(text):
+    if not _TRIGGER.search(text):
         return []
     results = ((seems, pattern.search(text)) for seems, pattern in _COMPILED)
     return [(seems, " ".join(match[0].split())[:100]) for seems, match in results if match]

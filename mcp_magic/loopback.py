@@ -87,16 +87,16 @@ class _Entrance:
     def __init__(self) -> None:
         self._waiting: dict[Any, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
 
-    def comes(self, client: Any, transport: asyncio.Transport) -> None:
+    def register(self, client: Any, transport: asyncio.Transport) -> None:
         """Register a new connection; abort the oldest if there are too many."""
         if len(self._waiting) >= MOST_STRANGERS:
             oldest, _ = self._waiting[next(iter(self._waiting))]
-            self.leaves(next(iter(self._waiting)))
+            self.forget(next(iter(self._waiting)))
             oldest.abort()
         ends = asyncio.get_running_loop().call_later(HEADER_SECONDS, transport.abort)
         self._waiting[client] = transport, ends
 
-    def leaves(self, client: Any) -> None:
+    def forget(self, client: Any) -> None:
         """Forget a connection that has closed or has sent the token."""
         if (entry := self._waiting.pop(client, None)) is not None:
             entry[1].cancel()
@@ -111,10 +111,10 @@ def _uvicorn(app: Application, entrance: _Entrance) -> Any:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            entrance.comes(self.client, transport)
+            entrance.register(self.client, transport)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            entrance.leaves(self.client)
+            entrance.forget(self.client)
             super().connection_lost(exc)
 
     class Quiet(uvicorn.Server):
@@ -146,7 +146,7 @@ def _guarded(app: Application, refusal: Refusal, entrance: _Entrance) -> Applica
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         refused = None if scope["type"] == "lifespan" else refusal(scope)
         if refused is None:
-            entrance.leaves(scope.get("client"))
+            entrance.forget(scope.get("client"))
         await (refused or app)(scope, receive, send)
 
     return guarded

@@ -53,7 +53,7 @@ class _Growing:
     """A record to which lines are added.
 
     Attributes:
-        items: What has the lines.
+        items: The items whose lines form the record.
         is_open: Whether more of a traceback must follow.
     """
 
@@ -113,9 +113,9 @@ def _is_inner(line: str) -> bool:
 
 
 def grouped(items: Sequence[_Item], line_of: Callable[[_Item], tuple[str, str] | None]) -> list[list[_Item]]:
-    """Return the items of each record, in the order of their first: lines that belong together, and all others alone.
+    """Return the items by record, in the order of the first item of each; an item that is no line is alone.
 
-    Lines of a traceback may have messages and lines of other threads between them.
+    Messages, and lines of other threads, may come between the lines of a traceback.
 
     Args:
         items: Lines and others, in the order in which they came.
@@ -130,7 +130,7 @@ def grouped(items: Sequence[_Item], line_of: Callable[[_Item], tuple[str, str] |
                 after[latest[line[0]]] = line[1]
             latest[line[0]] = place
     rows: list[list[_Item]] = []
-    growing: dict[str, list[_Growing]] = {}  # of each source: what a line is offered to, first a traceback without end
+    growing: dict[str, list[_Growing]] = {}  # by source: the records that may take its next line
     for place, (item, line) in enumerate(zip(items, lines, strict=True)):
         if line is None:
             rows.append([item])
@@ -216,7 +216,7 @@ def _sections(text: str) -> list[_Section]:
 
 
 def _headline(sections: list[_Section]) -> str:
-    """Return the author's own line that failed last, and its exception; without one the last exception."""
+    """Return the last line of the author's own code in a traceback, and its exception; else the last exception."""
     for section in reversed(sections):
         own = [frame for frame in section.frames if not frame.package]
         if own and section.error:

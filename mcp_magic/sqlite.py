@@ -1,4 +1,4 @@
-"""SQLite files that somebody else may have made: what they hold is bounded, and no statement runs for ever.
+"""Reads SQLite files of unknown origin: values are bounded, and statements have a time limit.
 
 SQLite is no part of Python in a browser: there this module cannot be imported.
 """

@@ -30,7 +30,7 @@ _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _ENCODERS = (json.JSONEncoder(), json.JSONEncoder(ensure_ascii=False))
 _URL_SAFE = str.maketrans("+/", "-_")
 _ASSIGNMENT = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
-_OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
+MAX_CACHED_URL = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
 
 _STRIPPED = "".join(map(chr, range(33)))  # what `urlsplit` takes from the start of a URL
 
@@ -44,7 +44,7 @@ def mask_url(url: str) -> str:
     >>> mask_url("https://me:pw@example.com/mcp?api_key=1&page=2")
     'https://***@example.com/mcp?api_key=***&page=2'
     """
-    return _masked_url(url) if len(url) <= _OFTEN else _masked_url.__wrapped__(url)
+    return _masked_url(url) if len(url) <= MAX_CACHED_URL else _masked_url.__wrapped__(url)
 
 
 @lru_cache(maxsize=512)
@@ -300,7 +300,7 @@ def _in_base64(secret: str) -> frozenset[str]:
     return frozenset(forms)
 
 
-_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")  # what every text with base64 of a secret has
+_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")  # every text with the base64 of a secret has such a word
 
 
 def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
@@ -397,15 +397,14 @@ def left_out(value: dict[str, Any] | list[Any]) -> int | None:
     return None if rest is None else int(rest[1].replace(",", ""))
 
 
-# Masks for messages, before the trace keeps them. Most messages hold nothing like a secret, so the JSON text is first
-# searched for words that mark secrets, and only a message with such a word is walked. A message that is too long is cut
-# and checked in the same way.
+# Masks for messages, before the trace keeps them. Few messages hold secrets, so the JSON text is first searched for
+# words that mark secrets, and only a message with such a word is walked. A long message is cut before that.
 
 LEARNED = 64  # most remembered values of secret-looking names; they are masked wherever they appear again
 
 _WORD = rf"{'|'.join(STEMS)}|://|pat[\d_]*[\"'\\=:]"
-"""What JSON text in lower case has somewhere if the code below finds an unknown secret in it. `pat` counts only at the
-end of a name, because it is part of many other words."""
+"""A word that each JSON text in lower case contains in which the code below finds an unknown secret. `pat` counts only
+at the end of a name, because it is part of many other words."""
 
 _NAMED_VALUE = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]{2,100})(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|(?P<said>:\s+)(?=\S{8}))"""
@@ -506,7 +505,7 @@ class Masker:
     """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self.known = frozenset(secrets)
+        self.secrets = frozenset(secrets)
         self._learned: dict[str, None] = {}
         self._entered: frozenset[str] = frozenset()
         self._find_forms()
@@ -516,12 +515,12 @@ class Masker:
         return "<Masker>"
 
     def _find_forms(self) -> None:
-        self._forms = _longest_first(map(spellings, (*self.known, *self._learned)))
+        self._forms = _longest_first(map(spellings, (*self.secrets, *self._learned)))
         self._encoded: tuple[str, ...] | None = None
 
     def _encoded_forms(self) -> tuple[str, ...]:
         if self._encoded is None:  # found when a text may have one
-            self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
+            self._encoded = _longest_first(map(_in_base64, (*self.secrets, *self._learned)))
         return self._encoded
 
     def write(self, message: dict[str, Any]) -> tuple[bytes, int, bool]:
@@ -575,7 +574,7 @@ class Masker:
         return masked if self._forms is forms else self._hidden(masked)
 
     def _hidden(self, value: Any) -> Any:
-        """Return a value that was masked before, without the secrets that are known now."""
+        """Return a masked value without the secrets that were learned after it was masked."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, dict):
@@ -614,9 +613,9 @@ class Masker:
 
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these secrets too from now on."""
-        fresh = long_enough(secrets) - self.known
+        fresh = long_enough(secrets) - self.secrets
         if fresh:
-            self.known |= fresh
+            self.secrets |= fresh
             self._find_forms()
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
@@ -641,7 +640,7 @@ class Masker:
                 self._learn(secret)
 
     def _learn(self, secret: str) -> None:
-        is_new = secret not in self._learned and secret not in self.known
+        is_new = secret not in self._learned and secret not in self.secrets
         if is_new and SHORTEST <= len(secret) <= LONGEST and secret.lower() not in _NO_SECRETS:
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]

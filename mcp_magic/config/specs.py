@@ -245,7 +245,7 @@ class Spec(ABC):
 
     @property
     def unused_note(self) -> str:
-        """What the keys mean that have no effect here, or ""."""
+        """A remark on the keys that have no effect here, or ""."""
         if not self.unused:
             return ""
         note = f"its configuration has {join_names(self.unused)}, without effect here"

@@ -62,7 +62,10 @@ class Overrides:
         """Return `spec` with these options."""
         try:
             spec = self._with_transport(spec)
-            self._check(spec)
+            kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
+            for name in sorted(self._options().keys() - {f.name for f in fields(spec)}):
+                kind = kinds.get(type(spec), "with a URL")
+                raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
             return replace(spec, **self._changes(spec, directory))
         except FieldError as error:
             problem = str(error)
@@ -80,11 +83,6 @@ class Overrides:
             kind = "a command speaks" if isinstance(spec, StdioSpec) else "a server in this kernel speaks"
             raise FieldError(f"the transport {self.transport!r} needs a URL; {kind} {spec.transport}.")
         return spec
-
-    def _check(self, spec: Spec) -> None:
-        kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
-        for name in sorted(self._options().keys() - {f.name for f in fields(spec)}):
-            raise FieldError(f"a server {kinds.get(type(spec), 'with a URL')} has no {name}; {_OWNERS[name]} have.")
 
     def _options(self) -> dict[str, Any]:
         """Return the options that change something."""

@@ -264,7 +264,7 @@ def read_line(uri: str, server: str = "") -> str:
 _SVG_TYPE = "image/svg+xml"
 _SVG_START = re.compile(r"\s*+(?:<(?:\?xml|!DOCTYPE|!--)[^<>\[]*>\s*+)*+<svg[\s>]", re.IGNORECASE)
 """The beginning of an SVG document without definitions of its own."""
-_UNTOLD = ("text/plain", "text/xml", "application/xml", "application/octet-stream")
+_GENERIC_TYPES = ("text/plain", "text/xml", "application/xml", "application/octet-stream")
 """MIME types of text that may be an SVG image; the last stands for none."""
 
 
@@ -298,7 +298,7 @@ def resource_media(contents: Any) -> Media | None:
 
 def _is_svg_resource(contents: Any) -> bool:
     kind = mime(contents.mime_type)
-    return kind == _SVG_TYPE or (kind in _UNTOLD and _is_svg(getattr(contents, "text", "")))
+    return kind == _SVG_TYPE or (kind in _GENERIC_TYPES and _is_svg(getattr(contents, "text", "")))
 
 
 def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:

@@ -96,21 +96,13 @@ CRASHES: Handles[BaseException] = Handles(most=20)  # each holds the frames of i
 class ToolCrashError(ToolError):
     """A tool that is defined in this notebook raised; `__cause__` is its exception, with the tool's own frames."""
 
-    def traceback_lines(self) -> list[str]:
-        """Return the traceback of the cause, and the error."""
-        return [*_cause_lines(self.__cause__), *super().traceback_lines()]
+    shows_cause = True
 
 
 class CellCrashError(CommandError):
     """A server cell raised; `__cause__` is its exception, with the cell's own frames."""
 
-    def traceback_lines(self) -> list[str]:
-        """Return the traceback of the cause, and the error."""
-        return [*_cause_lines(self.__cause__), *super().traceback_lines()]
-
-
-def _cause_lines(cause: BaseException | None) -> list[str]:
-    return ToolError.show(cause) if cause is not None else []
+    shows_cause = True
 
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.

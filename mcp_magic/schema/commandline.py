@@ -531,11 +531,10 @@ def parse_prompt_arguments(
     arguments: Iterable[PromptArgument],
     *,
     evaluate: Callable[[str], Any] | None = None,
-    directory: Path | None = None,
 ) -> dict[str, str]:
     """Return a prompt's arguments from `name=value` words; a Python object becomes its `str`."""
     schema = prompt_schema(arguments)
-    return parse_arguments(items, schema, evaluate=evaluate, directory=directory, convert=_prompt_text)
+    return parse_arguments(items, schema, evaluate=evaluate, convert=_prompt_text)
 
 
 def _prompt_text(value: Any, field: Field, path: str) -> Any:

@@ -205,7 +205,7 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
     try:
         if _holds_json(arguments):
             return arguments  # type: ignore[return-value]
-    except RecursionError:  # said below
+    except RecursionError:  # `to_json_value` raises the error
         pass
     root = input_root(schema)
     converted: dict[str, Any] = {}
@@ -217,7 +217,11 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
 
 def check_text(value: Any, path: str) -> None:
     """Raise ArgumentsError for a lone surrogate, also inside a value: to send it would end a session over stdio."""
-    if not _is_json(value):
+    try:
+        is_json = _holds_json(value) or _is_plain(value)
+    except RecursionError:
+        is_json = False
+    if not is_json:
         to_json_value(value, None, path)
 
 
@@ -290,16 +294,8 @@ def _is_plain(value: Any) -> bool:
     return kind is int or value is None or kind is bool or (kind is float and math.isfinite(value))
 
 
-def _is_json(value: Any) -> bool:
-    """Return whether a value can be sent unchanged; unlike conversion, this needs neither schema nor paths."""
-    try:
-        return _holds_json(value) or _is_plain(value)
-    except RecursionError:
-        return False
-
-
 def _holds_json(value: Any) -> bool:
-    """Return whether a dict or list can be sent unchanged."""
+    """Return whether a dict or list can be sent unchanged; needs neither schema nor paths, unlike the conversion."""
     items = value
     if type(value) is dict:
         for key in value:

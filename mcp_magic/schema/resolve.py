@@ -191,11 +191,13 @@ class Resolver:
     def __init__(self, root: Any) -> None:
         self.root = root
         self.budget = Budget()
-        self._known: dict[int, tuple[Any, Plain]] = {}  # holds the schema too, so that no other object gets its id
+        self._plain_schemas: dict[
+            int, tuple[Any, Plain]
+        ] = {}  # holds the schema too, so that no other object gets its id
 
     def plain(self, schema: Any) -> Plain:
         """Return the plain form of `schema`, which past the budget is "anything". Never raises, always ends."""
-        entry = self._known.get(id(schema))
+        entry = self._plain_schemas.get(id(schema))
         if entry is not None:
             return entry[1]
         if type(schema) is dict and schema.get("type") in _PLAIN and _INDIRECT.isdisjoint(schema):
@@ -206,7 +208,7 @@ class Resolver:
             before = walk.steps
             plain = self._make_plain(schema, walk)
             self.budget.steps -= before - walk.steps
-        self._known[id(schema)] = schema, plain
+        self._plain_schemas[id(schema)] = schema, plain
         return plain
 
     def _make_plain(self, schema: Any, walk: _Walk) -> Plain:

@@ -40,7 +40,7 @@ _PLAIN = re.compile(
     r"""
     # the protocol's own
     ^progress_token$
-    # what is said of a secret: how many, how long, of which kind
+    # properties of a secret: its number, length, kind
     | (?:token|password|passphrase|secret|cookie|credential|key|auth|authorization|jwt)s?_(?:budget|cost|count|counts
         |created|expiry|expires|kind|len|length|limit|limits|method|methods|mode|policy|price|provider|rate|ratio|required
         |scheme|size|speed|strategy|strength|total|ttl|type|types|usage|used|version)$
@@ -52,10 +52,10 @@ _PLAIN = re.compile(
         (?:\w+_)?(?:(?:o_?)?auth|authorization|cookies?)$
     # numbers of tokens
     | (?:^|_)(?:cached|completion|input|max|min|new|num|output|prompt|reasoning|thinking|total|used)_tokens$
-    # a pass that nobody types
+    # passes that are no passwords
     | (?:^|_)(?:all|band|boarding|by|dry|each|final|first|high|last|low|multi|next|no|num|one|per|second|season|single
         |test|third|two)_pass$
-    # keys of data, and the half of a pair that is for everybody
+    # keys of data, and public keys
     | (?:^|_)(?:cache|foreign|group|order|partition|public|sort)_keys?$
     """,
     re.VERBOSE,

@@ -36,28 +36,20 @@ def _hint(field: Field, depth: int) -> Any:
         case "string":
             return str | bytes if field.is_base64 else str
         case "enum" | "const":
-            return _literal([value for value, _ in field.choices])
+            values = [value for value, _ in field.choices]
+            # PEP 586 has no literals for floats, lists and objects
+            is_literal = values and all(value is None or isinstance(value, str | int) for value in values)
+            return Literal[tuple(values)] if is_literal else Any
         case "union":
             return _union(annotation_of(variant, depth) for variant in field.variants)
         case "array":
-            return _list(field, depth)
+            inner = Any if field.item is None else annotation_of(field.item, depth + 1)
+            return list[inner]  # type: ignore[valid-type]  # made at run time
         case "object":
             additional = field.additional
             inner = Any if field.children or isinstance(additional, bool) else annotation_of(additional, depth + 1)
             return dict[str, inner]  # type: ignore[valid-type]  # made at run time
     return _PLAIN[field.kind]
-
-
-def _list(field: Field, depth: int) -> Any:
-    inner = Any if field.item is None else annotation_of(field.item, depth + 1)
-    return list[inner]  # type: ignore[valid-type]  # made at run time
-
-
-def _literal(values: list[Any]) -> Any:
-    """Return a `Literal` where PEP 586 allows one: not for floats, lists and objects."""
-    if not values or not all(value is None or isinstance(value, str | int) for value in values):
-        return Any
-    return Literal[tuple(values)]
 
 
 def _union(hints: Iterable[Any]) -> Any:

@@ -41,14 +41,14 @@ class Needs:
         self.environment: list[str] = []
         self._namespace = namespace
         self._cells = cells
-        self._known: set[str] = set()
+        self._visited: set[str] = set()
 
     def follow(self, source: str, names: Iterable[str] = ()) -> None:
         """Collect what `source` needs besides the given names."""
-        self._known |= set(names)
+        self._visited |= set(names)
         for name, user in _free(source):
-            if name not in self._known and not hasattr(builtins, name):
-                self._known.add(name)
+            if name not in self._visited and not hasattr(builtins, name):
+                self._visited.add(name)
                 self._add(name, user)
 
     def _add(self, name: str, user: str) -> None:
@@ -64,7 +64,7 @@ class Needs:
             self.definitions.append(code)
         elif is_secret(name):
             self.environment.append(name)
-            self._known.add("os")
+            self._visited.add("os")
             self.definitions.append(f'{name} = os.environ["{name}"]')
         else:
             self.definitions.append(_literal(name, value, user))
@@ -234,7 +234,7 @@ class _Edits:
         self._tables = tables
         self._server = server
         self._lines = _lines(source)
-        self._done: list[tuple[int, int, int, int, str]] = []
+        self._replacements: list[tuple[int, int, int, int, str]] = []
 
     def offer(self, node: Function) -> None:
         """Put the SDK's decorators on a function in place of the cell's."""
@@ -247,7 +247,9 @@ class _Edits:
         if tool and not marks:
             first = min([node, *node.decorator_list], key=lambda item: item.lineno)
             column = first.col_offset - (first is not node)  # before the @
-            self._done.append((first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}{rows}\n"))
+            self._replacements.append(
+                (first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}{rows}\n")
+            )
         if is_tool:
             self._describe(node)
 
@@ -306,12 +308,12 @@ class _Edits:
     def _replace(self, node: ast.expr | ast.stmt, text: str) -> None:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        self._done.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text))
+        self._replacements.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text))
 
     def text(self) -> str:
         """Return the edited code."""
         lines = [line.encode() for line in self._lines]  # ast counts bytes
-        for first, start, last, end, text in sorted(self._done, reverse=True):
+        for first, start, last, end, text in sorted(self._replacements, reverse=True):
             lines[first - 1 : last] = [lines[first - 1][:start] + text.encode() + lines[last - 1][end:]]
         return b"\n".join(lines).decode()
 

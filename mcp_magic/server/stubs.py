@@ -34,10 +34,10 @@ class Types:
 
     def __init__(self, names: Container[str] = (), *, short: bool = False) -> None:
         self.classes: list[str] = []  # the code of each class, in the order in which a module can define them
-        self._taken = names
+        self._reserved = names
         self._short = short
         self._names: set[str] = set()
-        self._made: dict[tuple[str, str], str] = {}
+        self._class_names: dict[tuple[str, str], str] = {}
 
     def hint(self, field: Field, name: str, depth: int = 0) -> str:
         """Return the type hint of a field, which is so many objects deep; its class gets the name `called`."""
@@ -68,20 +68,20 @@ class Types:
         if depth >= MAX_DEPTH:
             return "dict[str, Any]"
         key = (base, repr(field.raw))
-        if key not in self._made:
-            self._made[key] = name = self._unique(base)
+        if key not in self._class_names:
+            self._class_names[key] = name = self._unique(base)
             children = [
                 (child.name, self.hint(child, f"{name}{_camel(child.name)}", depth + 1), child)
                 for child in field.children
             ]
             description = None if self._short else field.description
             self.classes.append(_class(name, children, description, self._names | USED))
-        return self._made[key]
+        return self._class_names[key]
 
     def _unique(self, base: str) -> str:
         base = name = identifier(base)
         number = 2
-        while name in self._names or name in self._taken or name in USED:
+        while name in self._names or name in self._reserved or name in USED:
             name, number = f"{base}{number}", number + 1
         self._names.add(name)
         return name

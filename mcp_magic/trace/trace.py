@@ -424,7 +424,7 @@ class Recorder:
     @property
     def secrets(self) -> frozenset[str]:
         """The known secrets, tokens included."""
-        return self._masker.known
+        return self._masker.secrets
 
     def masked(self, text: str) -> str:
         """Return text masked as the trace masks it: known secrets, and everything that looks like a secret."""
