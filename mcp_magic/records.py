@@ -247,7 +247,7 @@ class Record(Verbatim):
     ...     return runner.run(main)
     ...   File "/home/ann/server.py", line 3, in <module>
     ...     main()
-    ... ValueError: no such city''').shown)
+    ... ValueError: no such city''').display_text)
     server.py, line 3, <module>: ValueError: no such city
     Traceback (most recent call last):
       … 1 frame of Python
@@ -264,7 +264,7 @@ class Record(Verbatim):
         return _headline(_sections(self)) or self.partition("\n")[0]
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text to display."""
         sections = _sections(self)
         if not (headline := _headline(sections)):

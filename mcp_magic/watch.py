@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import duration, plural
-from mcp_magic.display.diff import Line, diff_part, diff_text, json_diff, shown, text_diff
+from mcp_magic.display.diff import Line, diff_part, diff_text, first_lines, json_diff, text_diff
 from mcp_magic.display.document import Bold, Part, error_label, joined, show_parts, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
@@ -235,9 +235,9 @@ def compare(before: ResourceResult | None, after: ResourceResult | None) -> list
     if isinstance(old, str) and isinstance(new, str):
         if max(len(old), len(new)) > MAX_COMPARED:
             return [Line("@", f"{len(old):,} characters became {len(new):,}")]
-        return shown(text_diff(old, new))
+        return first_lines(text_diff(old, new))
     if isinstance(old, dict | list) and type(old) is type(new):
-        return shown(json_diff(old, new))
+        return first_lines(json_diff(old, new))
     return [Line("@", f"{_size(before)} became {_size(after)}")]
 
 

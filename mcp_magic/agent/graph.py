@@ -878,7 +878,7 @@ INTERRUPTED = "the user interrupted the run before this call had an answer"
 class Screen(Protocol):
     """A display for the growing transcript."""
 
-    def changed(self, transcript: Transcript) -> None:
+    def update(self, transcript: Transcript) -> None:
         """Show the changes soon."""
 
     def flush(self, transcript: Transcript) -> None:
@@ -986,7 +986,7 @@ class _Live:
         if self._screen is not None and isinstance(event, ViewEvent):
             self._screen.view(self.transcript, event.app)
         elif self._screen is not None:
-            self._screen.changed(self.transcript)
+            self._screen.update(self.transcript)
 
     async def wait_for(self, calls: set[str]) -> None:
         """Wait until calls are displayed: a question about them belongs below them."""

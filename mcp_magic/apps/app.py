@@ -33,7 +33,7 @@ from mcp_magic.apps.view import PERMISSIONS, View, can_show, is_for_apps, view_o
 from mcp_magic.ask.question import EDIT, NOT_ANSWERED, Choice, Question, Reply, near_asker
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Consent, Decision, Request, record_of
-from mcp_magic.display.arguments import written
+from mcp_magic.display.arguments import value_text
 from mcp_magic.display.document import Part, parts_text, show_parts
 from mcp_magic.display.json import brief
 from mcp_magic.display.text import one_line, shorten
@@ -228,7 +228,7 @@ class Bar:
                 if choice.label and choice.name != EDIT
             ],
             "extra": [{**asdict(extra), "is_text": extra.is_text} for extra in question.extra],
-            "long": list({title: visible(written(value)) for title, value in [*cut, *unseen]}.items()),
+            "long": list({title: visible(value_text(value)) for title, value in [*cut, *unseen]}.items()),
             "must_open": bool(unseen),
             **members,
         }

@@ -30,7 +30,7 @@ from mcp_magic.display.arguments import (
     long_arguments,
     read_arguments,
     sized,
-    written,
+    value_text,
     written_arguments,
 )
 from mcp_magic.display.code import code_part
@@ -253,7 +253,7 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], opened: Collection
 
 
 def _long_hidden(hidden: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in hidden if len(written(value)) > MAX_VALUE]
+    return [(name, value) for name, value in hidden if len(value_text(value)) > MAX_VALUE]
 
 
 def _reveal_of_calls(request: Request) -> Reveal:
@@ -262,13 +262,13 @@ def _reveal_of_calls(request: Request) -> Reveal:
     Somebody else's calls must be opened before they are approved, as a long value of one call. The set does not change,
     and may be large, so its text is made once.
     """
-    text = "\n".join(map(written, request.arguments[FIRST]))
+    text = "\n".join(map(value_text, request.arguments[FIRST]))
     is_cut = request.calls > SUMMARISED or is_long(text, MAX_VALUE)
     own = request.asker == PERSON
 
     @cache
     def calls() -> tuple[tuple[str, Any], ...]:
-        lines = (written(hidden_arguments(arguments, request.definition)) for arguments in request.each)
+        lines = (value_text(hidden_arguments(arguments, request.definition)) for arguments in request.each)
         return (("the calls", "\n".join(lines)),) if is_cut else ()
 
     @cache
@@ -290,7 +290,7 @@ def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
     if request.each:
         arguments = {name: value for name, value in arguments.items() if name != CALLS}
-        arguments[FIRST] = "\n".join(map(written, arguments[FIRST]))
+        arguments[FIRST] = "\n".join(map(value_text, arguments[FIRST]))
         request = replace(request, arguments=arguments)
     name, badges = in_line(request.program or request.name, MAX_NAME), _badges(request)
     line = f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"
@@ -482,7 +482,7 @@ def _cells(request: Request, arguments: Mapping[str, Any]) -> list[Cell]:
     masked = hidden_arguments(arguments, definition)
     cells = []
     for name, value in arguments.items():
-        text = written(value)
+        text = value_text(value)
         plain = masked[name] == value and width(text) <= MAX_CELL and in_line(text, MAX_CELL) == text == text.strip()
         if plain and "\n" not in text and in_line(name, MAX_IN_LINE) == name:
             cells.append(Cell(name, text, partial(_read_cell, name, fields.get(name), value)))

@@ -18,7 +18,7 @@ from mcp_magic import schema
 from mcp_magic._text import duration, plural
 from mcp_magic.ask.question import EDIT, WHY, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
-from mcp_magic.display.arguments import written
+from mcp_magic.display.arguments import value_text
 from mcp_magic.display.document import (
     Budget,
     Markup,
@@ -817,10 +817,10 @@ def whole_request(request: SamplingRequest) -> list[Text]:
         texts.append(Text(f"tool {tool.name}", f"{described}\n{schema_text}", is_cut))
     if stops := request.stop_sequences:
         is_cut = len(stops) > MAX_STOPS or any(len(stop) > MAX_STOP for stop in stops)
-        texts.append(Text("stop sequences", written(list(stops)), is_cut))
+        texts.append(Text("stop sequences", value_text(list(stops)), is_cut))
     if request.metadata:
         is_cut = brief(dict(request.metadata), MAX_METADATA).endswith("…")
-        texts.append(Text("metadata", written(dict(request.metadata)), is_cut))
+        texts.append(Text("metadata", value_text(dict(request.metadata)), is_cut))
     return texts
 
 
@@ -838,18 +838,18 @@ def _texts(block: Any, label: str) -> Iterator[Text]:
     if block.type == "text":
         yield _text(label, block.text)
     elif block.type == "tool_use":
-        yield _text(f"{label}, arguments of {block.name}", written(block.input))
+        yield _text(f"{label}, arguments of {block.name}", value_text(block.input))
     elif block.type == "tool_result":
         for inner in block.content:
             yield from _texts(inner, f"{label}, result")
         if not block.content and block.structured_content is not None:
-            yield _text(f"{label}, result", written(block.structured_content))
+            yield _text(f"{label}, result", value_text(block.structured_content))
     elif block.type == "resource" and isinstance(getattr(block.resource, "text", None), str):
         yield _text(f"{label} {block.resource.uri}", block.resource.text)
 
 
 def _schema(tool: Tool) -> str:
-    return written(tool.input_schema, indent=2)
+    return value_text(tool.input_schema, indent=2)
 
 
 def request_part(request: SamplingRequest, expected: Expected) -> Part:
@@ -945,14 +945,14 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
     if block.type == "text":
         return _long(block.text)
     if block.type == "tool_use":
-        line = f"calls {one_line(block.name, 100)} with {outline(written(block.input), MAX_TEXT)}"
+        line = f"calls {one_line(block.name, 100)} with {outline(value_text(block.input), MAX_TEXT)}"
         return Part.line(line)
     if block.type == "resource" and (texts := list(_texts(block, "resource"))):
         return Part.stack(Part.line(one_line(texts[0].label, 300)), _long(texts[0].text))
     if block.type != "tool_result":
         return part_of(block, budget)
     inner = [_block(child, budget, names) for child in block.content]
-    structured = [] if inner or block.structured_content is None else [_long(written(block.structured_content))]
+    structured = [] if inner or block.structured_content is None else [_long(value_text(block.structured_content))]
     name = names.get(block.tool_use_id, one_line(block.tool_use_id, 60))
     line = f"{name} {'failed' if block.is_error else 'gave'}:"
     return Part.stack(Part.line(line), *inner, *structured)

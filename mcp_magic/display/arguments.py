@@ -72,8 +72,8 @@ def _masked(
         return value
 
     def members(value: Mapping[str, Any], field: Field | None, prefix: str) -> dict[str, Any]:
-        known = {child.name: child for child in field.children} if field else {}
-        return {name: masked(inner, known.get(name), str(name), f"{prefix}{name}") for name, inner in value.items()}
+        fields = {child.name: child for child in field.children} if field else {}
+        return {name: masked(inner, fields.get(name), str(name), f"{prefix}{name}") for name, inner in value.items()}
 
     root = kept_root(definition.input_schema) if definition is not None else None
     return members(arguments, root, ""), hidden
@@ -82,15 +82,15 @@ def _masked(
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
     """Return the changed arguments by name, and how each was changed."""
     # unlike ==, repr distinguishes 1 from True and 1.0
-    done = {}
+    kinds = {}
     for name in {**before, **after}:
         if name not in after:
-            done[name] = "left out"
+            kinds[name] = "left out"
         elif name not in before:
-            done[name] = "added"
+            kinds[name] = "added"
         elif repr(before[name]) != repr(after[name]):
-            done[name] = "changed"
-    return done
+            kinds[name] = "changed"
+    return kinds
 
 
 def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int = MAX_LINE) -> str:
@@ -107,14 +107,14 @@ def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int 
     return ", ".join(parts)
 
 
-def written(value: Any, indent: int | None = None) -> str:
+def value_text(value: Any, indent: int | None = None) -> str:
     """Return a value as text: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 def short_value(value: Any) -> str:
     """Return a value as short text for a line; a string gets quotes only if it could be misread without them."""
-    text = in_line(written(value), MAX_IN_LINE)
+    text = in_line(value_text(value), MAX_IN_LINE)
     return f'"{text}"' if isinstance(value, str) and not _PLAIN.fullmatch(value) else text
 
 
@@ -127,12 +127,12 @@ def argument_rows(
     mask: Callable[[Any], str] = lambda _: MASK,
 ) -> Iterable[tuple[str, str, str]]:
     """Yield each argument's name, value and change ("" if unchanged), including arguments that were left out."""
-    shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
-    done = changes(before, after)
-    for name in {**new, **shown}:
-        was = f"; was {short_value(shown[name])}" if done.get(name) == "changed" else ""
-        text = outline(written(new[name] if name in new else shown[name]), limit)
-        yield in_line(name, MAX_NAME), text, f"{done[name]}{was}" if name in done else ""
+    old, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
+    kinds = changes(before, after)
+    for name in {**new, **old}:
+        was = f"; was {short_value(old[name])}" if kinds.get(name) == "changed" else ""
+        text = outline(value_text(new[name] if name in new else old[name]), limit)
+        yield in_line(name, MAX_NAME), text, f"{kinds[name]}{was}" if name in kinds else ""
 
 
 def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dic
     return {
         name: value
         for name, value in hidden_arguments(arguments, definition).items()
-        if is_long(written(value), MAX_VALUE) or is_long(name, MAX_NAME)
+        if is_long(value_text(value), MAX_VALUE) or is_long(name, MAX_NAME)
     }
 
 
@@ -162,7 +162,7 @@ PAGE = 100_000  # characters of full values on one page
 
 def sized(mask: str, value: Any) -> str:
     """Return a mask with the length of the value that it hides."""
-    return f"{mask} ({plural(len(written(value)), 'characters')})"
+    return f"{mask} ({plural(len(value_text(value)), 'characters')})"
 
 
 def hidden_note(parts: Iterable[Hidden]) -> str:
@@ -177,14 +177,14 @@ def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
     chunks: list[list[tuple[str, str]]] = [[]]
     room = PAGE
     for name, value in values:
-        text = written(value, indent=2)
-        at, shown = 0, in_line(name, PAGE)
+        text = value_text(value, indent=2)
+        at, label = 0, in_line(name, PAGE)
         while at == 0 or at < len(text):
             if room <= 0:
                 chunks.append([])
                 room = PAGE
             part = text[at : at + room]
-            where = f"{shown}, characters {at + 1:,} to {at + len(part):,}" if len(part) < len(text) else shown
+            where = f"{label}, characters {at + 1:,} to {at + len(part):,}" if len(part) < len(text) else label
             chunks[-1].append((where, part))
             room -= max(len(part), 1)
             at += max(len(part), 1)
@@ -193,27 +193,27 @@ def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
 
 def page_html(rows: Iterable[tuple[str, str]]) -> str:
     """Return a page of values as HTML that scrolls, with invisible characters written out."""
-    shown = facts([(name, preformatted(visible(text))) for name, text in rows])
-    return page([tag("div", shown, style="max-height:28em;overflow:auto")])
+    table = facts([(name, preformatted(visible(text))) for name, text in rows])
+    return page([tag("div", table, style="max-height:28em;overflow:auto")])
 
 
 def page_text(rows: Iterable[tuple[str, str]]) -> str:
     """Return a page of values as plain text, with invisible characters written out."""
-    shown = ((name, visible(text).replace("\n", "\n      ")) for name, text in rows)
-    return "\n".join(f"  {name} = {text}" for name, text in shown)
+    lines = ((name, visible(text).replace("\n", "\n      ")) for name, text in rows)
+    return "\n".join(f"  {name} = {text}" for name, text in lines)
 
 
 # Arguments that the user edits: secrets are masked in the editor, and restored where the mask is unchanged.
 
 
-def restored(edited: Any, shown: Any, original: Any) -> Any:
+def restored(edited: Any, masked: Any, original: Any) -> Any:
     """Return `edited`, a version of `shown`, with the values of `original` for its masks, if the lists match."""
-    if edited == MASK and shown == MASK:
+    if edited == MASK and masked == MASK:
         return original
-    if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(original, dict):
-        return {name: restored(value, shown.get(name), original.get(name)) for name, value in edited.items()}
-    if isinstance(edited, list) and isinstance(shown, list) and len(edited) == len(shown):
-        return [restored(*three) for three in zip(edited, shown, original, strict=True)]
+    if isinstance(edited, dict) and isinstance(masked, dict) and isinstance(original, dict):
+        return {name: restored(value, masked.get(name), original.get(name)) for name, value in edited.items()}
+    if isinstance(edited, list) and isinstance(masked, list) and len(edited) == len(masked):
+        return [restored(*three) for three in zip(edited, masked, original, strict=True)]
     return edited
 
 

@@ -25,8 +25,8 @@ _COLOURS = (
 
 def code_part(code: str) -> Part:
     """Return Python code as a block."""
-    shown = visible(code.strip("\n"))
-    return Part(shown, Markup(f"<pre>{_coloured(shown)}</pre>"))
+    text = visible(code.strip("\n"))
+    return Part(text, Markup(f"<pre>{_coloured(text)}</pre>"))
 
 
 def _coloured(code: str) -> Markup:
@@ -38,6 +38,6 @@ def _coloured(code: str) -> Markup:
     colours: dict[_TokenType, str] = {string_to_tokentype(name): colour for name, colour in _COLOURS}
     parts: list[Markup] = []
     for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(code):
-        colour = next((colours[each] for each in reversed(kind.split()) if each in colours), "")
+        colour = next((colours[token] for token in reversed(kind.split()) if token in colours), "")
         parts.append(tag("span", text, style=f"color:{colour}") if colour else escape(text))
     return joined(parts)

@@ -115,7 +115,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def shown(lines: Sequence[Line]) -> list[Line]:
+def first_lines(lines: Sequence[Line]) -> list[Line]:
     """Return the first lines, and a line with the number of the others."""
     more = len(lines) - MAX_LINES
     return [*lines[:MAX_LINES], Line("@", f"… {more:,} more lines")] if more > 0 else list(lines)
@@ -123,12 +123,12 @@ def shown(lines: Sequence[Line]) -> list[Line]:
 
 def diff_text(lines: Sequence[Line], indent: str = "") -> str:
     """Return lines as plain text."""
-    return "\n".join(f"{indent}{'' if sign == '@' else f'{sign} '}{clean(text)}" for sign, text in shown(lines))
+    return "\n".join(f"{indent}{'' if sign == '@' else f'{sign} '}{clean(text)}" for sign, text in first_lines(lines))
 
 
 def diff_html(lines: Sequence[Line]) -> Markup:
     """Return lines as markup; the sign in front means the same as the colour."""
-    return tag("pre", joined(map(_marked, shown(lines)), "\n"), class_="mcp-diff")
+    return tag("pre", joined(map(_marked, first_lines(lines)), "\n"), class_="mcp-diff")
 
 
 def _marked(line: Line) -> Markup:

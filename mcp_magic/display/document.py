@@ -225,7 +225,7 @@ AT_END = "display:flex;flex-direction:column-reverse;align-items:flex-start"
 """The style of a frame that is scrolled to its end at first, without a script; what opens in it would push upwards."""
 
 NO_GROUND = {"style": "background:transparent"}  # of code in a `<pre>` that has one
-_LEFT = {"style": "text-align:left"}  # JupyterLab's own style right-aligns cells
+_LEFT_ALIGNED = {"style": "text-align:left"}  # JupyterLab's own style right-aligns cells
 _TOP = {"style": "vertical-align:top"}  # it centres them
 _KEY = {"style": "text-align:left;vertical-align:top;font-weight:normal;opacity:.7"}
 _LINE = ' style="border-bottom:1px solid rgba(127,127,127,0.35)"'
@@ -289,8 +289,8 @@ def tag(name: str, content: object = "", **attributes: str) -> Markup:
         styles = [INLINE[name] for name in attributes["class_"].split() if name in INLINE]
         if styles:
             attributes["style"] = ";".join([*styles, attributes["style"]] if "style" in attributes else styles)
-    given = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
-    return Markup(f"<{name}{given}>{escape(content)}</{name}>")
+    text = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{text}>{escape(content)}</{name}>")
 
 
 def joined(parts: Iterable[object], separator: str = "") -> Markup:
@@ -354,8 +354,8 @@ def table(
             break
         body.append(f"<tr{_LINE}>{cells}</tr>")
         numbers.update(column for column, cell in enumerate(row) if _is_number(cell))
-    kinds = ({"class_": "mcp-number"} if column in numbers else _LEFT for column in range(len(headers)))
-    head = "".join(tag("th", header, **given) for header, given in zip(headers, kinds, strict=True))
+    kinds = ({"class_": "mcp-number"} if column in numbers else _LEFT_ALIGNED for column in range(len(headers)))
+    head = "".join(tag("th", header, **attributes) for header, attributes in zip(headers, kinds, strict=True))
     return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>", style), len(body)
 
 
@@ -388,13 +388,15 @@ def _css_text(text: str) -> str:
     >>> _css_text('a";b')
     '"a\\22 \\3b b"'
     """
-    written = re.sub(r"[^\w -]", lambda match: f"\\{ord(match[0]):x} ", one_line(text, 60))
-    return f'"{written}"'
+    escaped = re.sub(r"[^\w -]", lambda match: f"\\{ord(match[0]):x} ", one_line(text, 60))
+    return f'"{escaped}"'
 
 
 def facts(rows: Iterable[tuple[object, object]]) -> Markup:
     """Return names and values as a table without a header."""
-    lines = "".join(f"<tr{_LINE}>{tag('th', name, **_KEY)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
+    lines = "".join(
+        f"<tr{_LINE}>{tag('th', name, **_KEY)}{tag('td', value, **_LEFT_ALIGNED)}</tr>" for name, value in rows
+    )
     return _framed(f"<tbody>{lines}</tbody>")
 
 
@@ -426,10 +428,10 @@ def _cell(cell: object, style: str = "") -> Markup:
 
 def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
     """Return one output: the style, by default the rules that the parts need, and the parts in its scope."""
-    shown = list(parts)
-    if len(shown) > 1:
-        shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
-    html = "".join(shown)
+    markup = list(parts)
+    if len(markup) > 1:
+        markup = [Markup(f'<div class="mcp-part">{part}</div>') for part in markup]
+    html = "".join(markup)
     if style is None:
         rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
         style = f"<style>{''.join(rules)}</style>"
@@ -496,13 +498,13 @@ class Part:
         """
         cells = [list(map(_html_cell, row, headers)) for row in rows]
         if newest:
-            html, shown = newest_table(headers, cells, limit=limit, style=AT_END)
-            rows = rows[-shown:]
+            html, count = newest_table(headers, cells, limit=limit, style=AT_END)
+            rows = rows[-count:]
         else:
-            html, shown = table(headers, cells, limit=limit)
-            rows = rows[:shown]
+            html, count = table(headers, cells, limit=limit)
+            rows = rows[:count]
         plain = aligned(headers, rows, total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
-        return cls(plain, _reflowing(html, headers)), shown
+        return cls(plain, _reflowing(html, headers)), count
 
     @classmethod
     def stack(cls, *parts: Part, gap: str = "\n") -> Part:
@@ -570,11 +572,11 @@ def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: B
         if budget.spent:
             parts.append(Part.note(f"… {len(items) - number:,} more: {how}"))
             break
-        parts.append(counted(show(item, budget), budget))
+        parts.append(charge(show(item, budget), budget))
     return parts
 
 
-def counted(part: Part, budget: Budget) -> Part:
+def charge(part: Part, budget: Budget) -> Part:
     """Subtract the size of `part`, the larger of text and HTML, from the budget; media have already been subtracted."""
     budget.blocks -= 1
     if not part.media:
@@ -602,7 +604,7 @@ class Verbatim(str):
     __slots__ = ()
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text to display; the value itself may be longer."""
         return self
 
@@ -629,7 +631,7 @@ def cell_text(value: object, limit: int) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Verbatim):
-        return "\n".join(shorten(line.expandtabs(), _CELL) for line in _some_lines(value.shown))
+        return "\n".join(shorten(line.expandtabs(), _CELL) for line in _some_lines(value.display_text))
     if isinstance(value, Problem):
         return f"✗ {one_line(value, limit)}"
     if isinstance(value, list):
@@ -668,7 +670,7 @@ def _html_cell(value: Any, header: str) -> Any:
     if isinstance(value, Badge):
         return value.html()
     if isinstance(value, Verbatim):
-        return preformatted_cell("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value.shown)))
+        return preformatted_cell("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value.display_text)))
     if isinstance(value, Whole):
         return type(value)(one_line(value, _LOG_LINE))
     return value if _is_number(value) else cell_text(value, _CELL)
@@ -699,8 +701,8 @@ def aligned(
         max(width(line) for text in column for line in text.split("\n")) for column in zip(heads, *texts, strict=True)
     ]
     widths = _fitted(widths, total - 2 * (len(widths) - 1))
-    given = [[row[i] for row in rows if row[i] is not None] for i in range(len(heads))]
-    right = [bool(column) and all(map(_is_number, column)) for column in given]
+    columns = [[row[i] for row in rows if row[i] is not None] for i in range(len(heads))]
+    right = [bool(column) and all(map(_is_number, column)) for column in columns]
     lines: list[str] = []
     for cells, problem in zip([heads, *texts], [None, *below], strict=True):
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
@@ -718,9 +720,9 @@ def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *
     columns = zip(headers, *rows, strict=True)
     widths = [max(width(cell_text(value, cell)) for value in column) for column in columns]
     gaps = 2 * (len(widths) - 1)
-    if sum(min(each, _NARROWEST) for each in widths) + gaps <= total:
+    if sum(min(room, _NARROWEST) for room in widths) + gaps <= total:
         return len(widths)
-    ends = accumulate(min(each, _READABLE) + 2 for each in widths)
+    ends = accumulate(min(room, _READABLE) + 2 for room in widths)
     return max(sum(end - 2 <= total for end in ends), 1)
 
 
@@ -809,14 +811,14 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
     outside world. Destructive and idempotent matter only for a tool that is not read-only. `trusted` says whether the
     user trusts this server's hints.
     """
-    who = "the server, which you trust, says that" if trusted else "the server says, without proof, that"
+    source = "the server, which you trust, says that" if trusted else "the server says, without proof, that"
     hints = tool.annotations if tool is not None else None
     badges: list[Badge] = []
     if tool is not None and app_only(tool):
         badges.append(Badge("app only", "neutral", "only the server's own app uses it; models do not get it"))
     if hints is None or not any(getattr(hints, name) is not None for name in _HINTS):
         return [*badges, NO_HINTS]
-    return badges + [Badge(text, kind, f"{who} {meaning}") for text, kind, meaning in _notable(hints)]
+    return badges + [Badge(text, kind, f"{source} {meaning}") for text, kind, meaning in _notable(hints)]
 
 
 def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
@@ -889,10 +891,10 @@ class Budget:
 
     def take(self, limit: Literal["parse", "media"], size: int) -> bool:
         """Return whether `size` still fits into a limit, and subtract it if so."""
-        left: int = getattr(self, limit)
-        if size > left:
+        rest: int = getattr(self, limit)
+        if size > rest:
             return False
-        setattr(self, limit, left - size)
+        setattr(self, limit, rest - size)
         return True
 
 

@@ -46,8 +46,8 @@ class EscapedFrame(pd.DataFrame):
         return _written_out(super().__repr__())
 
     def _repr_html_(self) -> str | None:
-        shown: str | None = super()._repr_html_()  # type: ignore[misc]
-        return None if shown is None else _written_out(shown)
+        html: str | None = super()._repr_html_()  # type: ignore[misc]
+        return None if html is None else _written_out(html)
 
 
 def escaped(frame: pd.DataFrame) -> pd.DataFrame:

@@ -69,9 +69,9 @@ def _beginning(value: Any, room: list[int], depth: int) -> Any:
     """Return the beginning of a value that fills `room` characters; `json.dumps` would write all of the value."""
     room[0] -= 1
     if isinstance(value, str):
-        kept = value[: max(room[0], 0) + 1]
-        room[0] -= len(kept)
-        return kept
+        start = value[: max(room[0], 0) + 1]
+        room[0] -= len(start)
+        return start
     if isinstance(value, (dict, list)) and depth > _DEEPEST:
         return "…"
     if isinstance(value, dict):
@@ -90,8 +90,8 @@ def brief(value: Any, limit: int) -> str:
     """Return a value on one line of at most `limit` characters: a string unchanged, any other value as JSON."""
     if isinstance(value, str):
         return shorten(value[: limit * 2], limit)
-    text, whole = pretty(value, limit, indent=None)
-    return text if whole else text[: limit - 1] + "…"
+    text, is_complete = pretty(value, limit, indent=None)
+    return text if is_complete else text[: limit - 1] + "…"
 
 
 def tree(
@@ -116,8 +116,8 @@ def tree(
         nodes -= 1
         is_branch = isinstance(value, (dict, list)) and len(value) > 0
         if is_branch:
-            gone = left_out(value)
-            count = len(value) if gone is None else len(value) - 1 + gone
+            missing = left_out(value)
+            count = len(value) if missing is None else len(value) - 1 + missing
             number = f"{{{count}}}" if isinstance(value, dict) else f"[{count}]"
             markup = Markup(f"{label}<small>{number}</small>")
         else:
@@ -128,17 +128,17 @@ def tree(
 
     def branch(summary: Markup, value: dict[str, Any] | list[Any], depth: int) -> Markup:
         lines: list[str] = []
-        gone = left_out(value)
+        missing = left_out(value)
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        kept = len(value) if gone is None else len(value) - 1
-        for shown, (key, child) in enumerate(islice(items, kept)):
+        length = len(value) if missing is None else len(value) - 1
+        for number, (key, child) in enumerate(islice(items, length)):
             if nodes <= 0 or size <= 0 or depth >= _DEEPEST:
-                lines.append(tag("li", f"… {kept - shown:,} more: {rest}"))
+                lines.append(tag("li", f"… {length - number:,} more: {rest}"))
                 break
             name = Markup(f"{tag('b', shorten(str(key), 100))}: ")
             lines.append(f"<li>{node(name, child, depth + 1)}</li>")
-        if gone is not None:
-            lines.append(tag("li", f"… {gone:,} more: not kept, cut when it was recorded"))
+        if missing is not None:
+            lines.append(tag("li", f"… {missing:,} more: not kept, cut when it was recorded"))
         opened = depth < _OPEN_DEPTH and len(value) <= 50
         return details(summary, tag("ul", Markup("".join(lines)), style="list-style:none"), opened=opened)
 

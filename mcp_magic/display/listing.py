@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_COUNTED = 10  # rows that can be counted at a glance; for more rows, the heading has the number
+_AT_A_GLANCE = 10  # rows that can be counted at a glance; for more rows, the heading has the number
 _NOTHING: tuple[object, ...] = (None, "", [])  # empty cells; a column that has only these is not displayed
 
 
@@ -118,10 +118,10 @@ class Listing(Sequence[Mapping[str, Any]]):
             return any(row.get(self.columns[0]) == item for row in self._rows)
         return item in self._rows
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Listing):
+    def __eq__(self, listing: object) -> bool:
+        if not isinstance(listing, Listing):
             return NotImplemented
-        return (self.rows, self.columns) == (other.rows, other.columns)
+        return (self.rows, self.columns) == (listing.rows, listing.columns)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -134,7 +134,7 @@ class Listing(Sequence[Mapping[str, Any]]):
     def parts(self) -> list[Part]:
         """Return the parts to display: one."""
         title = shorten(self.title, 200)
-        many = tag("span", f" {len(self):,}", class_="mcp-note") if len(self) > _COUNTED else ""
+        many = tag("span", f" {len(self):,}", class_="mcp-note") if len(self) > _AT_A_GLANCE else ""
         heading = Part(title, tag("p", joined([tag("b", title), many])) if title else Markup())
         if not self._rows:
             return [Part.stack(heading, Part.note(self.empty), Part.note(self.note))]
@@ -142,8 +142,8 @@ class Listing(Sequence[Mapping[str, Any]]):
         rows = self._rows[-limit.listing_rows :] if self.newest else self._rows[: limit.listing_rows]
         columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in rows)] or self.columns
         cells = [[row.get(name) for name in columns] for row in rows]
-        table, shown = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap, newest=self.newest)
-        more = len(self) - shown
+        table, count = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap, newest=self.newest)
+        more = len(self) - count
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]
 

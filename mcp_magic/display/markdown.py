@@ -86,11 +86,11 @@ def _skipping(skip: Callable[[StateInline], None]) -> Callable[[StateInline], No
     """Return the parser's `skip` of a token, which looks up first whether the token has been skipped before."""
 
     def skip_token(state: StateInline) -> None:
-        known = state.cache.get(state.pos)
-        if known is None:
+        end = state.cache.get(state.pos)
+        if end is None:
             skip(state)
         else:
-            state.pos = known
+            state.pos = end
 
     return skip_token
 

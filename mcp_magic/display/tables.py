@@ -64,7 +64,7 @@ _ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])  # membe
 _DEEPEST = 6  # levels of nested objects that are searched
 _MOST = 50  # most tables of one value
 _JUDGED = 20  # rows below a possible header that are read to judge it
-_NAMED = 5  # most members of an object that a message names
+_MAX_NAMES = 5  # most members of an object that a message names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +148,13 @@ class Matrix(Rows):
         return pd.DataFrame(self.head(len(self.values))[1], columns=self.names)
 
 
-def check_shape(rows: int, columns: int, sent: int) -> None:
+def check_shape(rows: int, columns: int, cells: int) -> None:
     """Raise ValueError if a DataFrame would have too many columns, or too many cells that are mostly empty."""
     if columns > MAX_COLUMNS:
         raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
-    if rows * columns > max(MAX_CELLS, 4 * sent):
+    if rows * columns > max(MAX_CELLS, 4 * cells):
         raise ValueError(
-            f"{rows:,} rows x {columns:,} columns, of which {sent:,} cells were sent; "
+            f"{rows:,} rows x {columns:,} columns, of which {cells:,} cells were sent; "
             "a DataFrame would fill the memory with empty ones. .data or .text has them"
         )
 
@@ -186,24 +186,24 @@ def find_tables(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool 
     return tables or _none_found(data, _place(schema, (), boxed=boxed)) or _one_row(data)
 
 
-def meant(tables: Sequence[Rows]) -> list[Rows]:
+def main_tables(tables: Sequence[Rows]) -> list[Rows]:
     """Return the main table of a value, or several if no rule decides between them.
 
     In this order, the rules prefer other tables to warnings and errors, members named "results", "data" or similar to
     other members, tables with rows to empty ones, lists of objects to weak tables, and outer tables to inner ones.
     """
-    left = list(tables)
-    left = [rows for rows in left if not _ASIDE.intersection(rows.path)] or left
-    left = [rows for rows in left if _PAYLOAD.intersection(rows.path)] or left
-    left = [rows for rows in left if rows.count() != 0] or left
-    left = [rows for rows in left if not rows.weak] or left
-    outermost = min((len(rows.path) for rows in left), default=0)
-    return [rows for rows in left if len(rows.path) == outermost]
+    candidates = list(tables)
+    candidates = [rows for rows in candidates if not _ASIDE.intersection(rows.path)] or candidates
+    candidates = [rows for rows in candidates if _PAYLOAD.intersection(rows.path)] or candidates
+    candidates = [rows for rows in candidates if rows.count() != 0] or candidates
+    candidates = [rows for rows in candidates if not rows.weak] or candidates
+    outermost = min((len(rows.path) for rows in candidates), default=0)
+    return [rows for rows in candidates if len(rows.path) == outermost]
 
 
 def find_rows(data: Any) -> Rows | None:
     """Return the main table of a JSON value, or None if there is none or several."""
-    tables = meant(find_tables(data))
+    tables = main_tables(find_tables(data))
     return tables[0] if len(tables) == 1 else None
 
 
@@ -324,15 +324,15 @@ def _numbered(names: list[str]) -> list[str]:
     >>> _numbered(["a", "a", "a 2", "", "a"])
     ['a', 'a 3', 'a 2', 'Unnamed: 3', 'a 4']
     """
-    taken, numbers, made = set(names), dict[str, int](), []
+    names_set, numbers, result = set(names), dict[str, int](), []
     for index, name in enumerate(names):
         base = name or f"Unnamed: {index}"
-        made.append(base)
-        while made[-1] in numbers or (made[-1] in taken and made[-1] != name):
+        result.append(base)
+        while result[-1] in numbers or (result[-1] in names_set and result[-1] != name):
             numbers[base] = numbers.get(base, 1) + 1
-            made[-1] = f"{base} {numbers[base]}"
-        numbers.setdefault(made[-1], 1)
-    return made
+            result[-1] = f"{base} {numbers[base]}"
+        numbers.setdefault(result[-1], 1)
+    return result
 
 
 def _cells_of_bigquery(values: list[dict[str, Any]]) -> list[list[Any]] | None:
@@ -427,7 +427,7 @@ def _one_row(data: dict[str, Any]) -> list[Rows]:
 def _is_flat(data: dict[str, Any]) -> bool:
     lists = [value for value in data.values() if isinstance(value, list)]
     plain = [value for value in data.values() if not isinstance(value, list)]
-    return bool(plain) and {*map(type, plain)} <= _SCALARS and all(_types(each) <= _SCALARS for each in lists)
+    return bool(plain) and {*map(type, plain)} <= _SCALARS and all(_types(items) <= _SCALARS for items in lists)
 
 
 _NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
@@ -436,8 +436,10 @@ _NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a num
 def describe(data: Any) -> str:
     """Return a description of a JSON value, for the message that it holds no table."""
     if isinstance(data, dict):
-        names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
-        return f"an object with {join_names(names, limit=_NAMED)}" if data else "an empty object"
+        names = [one_line(str(key), 40) for key in islice(data, _MAX_NAMES)] + list(data)[
+            _MAX_NAMES:
+        ]  # these are only counted
+        return f"an object with {join_names(names, limit=_MAX_NAMES)}" if data else "an empty object"
     if isinstance(data, list):
         return f"a list of {len(data):,} values of different kinds" if data else "an empty list"
     return _NOUNS.get(type(data), type(data).__name__)
@@ -464,10 +466,10 @@ def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) 
         return {}
     if not isinstance(rows, Columns):
         item = place if rows.single else place.additional if rows.keyed else place.item
-        return {} if item is None or isinstance(item, bool) else {each.name: _kind(each) for each in item.children}
+        return {} if item is None or isinstance(item, bool) else {field.name: _kind(field) for field in item.children}
     if place.kind == "array":
         return {name: _kind(place.item) for name in rows.values}
-    return {each.name: _kind(each.item) for each in place.children}
+    return {field.name: _kind(field.item) for field in place.children}
 
 
 def _place(schema: dict[str, Any] | None, path: Sequence[str], *, boxed: bool) -> Field | None:
@@ -554,7 +556,7 @@ def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
 
 DELIMITERS = ("\t", ",", ";", "|")
 SAMPLE = 65_536  # characters of a text that are read to judge its format
-_COUNTED = 1_000_000  # longest text, in characters, whose rows are counted for display
+_MAX_COUNTED = 1_000_000  # longest text, in characters, whose rows are counted for display
 
 _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|", re.IGNORECASE)
 
@@ -569,7 +571,7 @@ class Delimited(Rows):
 
     def count(self) -> int | None:
         """Return the number of rows; None for long texts."""
-        if len(self.values) > _COUNTED:
+        if len(self.values) > _MAX_COUNTED:
             return None
         try:
             return sum(1 for row in self._reader(self.values) if row) - 1
@@ -580,7 +582,7 @@ class Delimited(Rows):
         """Return the column names and the first `limit` rows."""
         rows = self._sampled()
         first = rows[1 : limit + 1]
-        names = _named(rows[0], first) if rows else []
+        names = _with_unnamed(rows[0], first) if rows else []
         return names, [(row + [""] * len(names))[: len(names)] for row in first]
 
     def shape(self) -> tuple[int, int, int]:
@@ -603,7 +605,7 @@ class Delimited(Rows):
             return pd.DataFrame()
         except pd.errors.ParserWarning:  # pandas would drop unnamed columns, or make the first column an index
             rows = list(self._reader(self.values))
-        names = _named(next(row for row in rows if row), rows)
+        names = _with_unnamed(next(row for row in rows if row), rows)
         check_shape(len(rows), len(names), sum(map(len, rows)))
         return self._read(names=names, header=0)
 
@@ -661,7 +663,7 @@ def _is_value(cell: str) -> bool:
     return _VALUE.fullmatch(cell.strip()) is not None
 
 
-def _named(names: list[str], rows: list[list[str]]) -> list[str]:
+def _with_unnamed(names: list[str], rows: list[list[str]]) -> list[str]:
     """Return the names, with numbered ones appended for further columns that are not empty."""
     width = max((index + 1 for row in rows for index, cell in enumerate(row) if cell), default=0)
     return names + [f"Unnamed: {index}" for index in range(len(names), width)]
@@ -721,9 +723,9 @@ def _tables_of(text: str, size: int) -> tuple[Sequence[Rows], Any]:
 def _rows_of(text: str, size: int) -> Rows | None:
     """Return the table if the whole text, a part of one of `size` characters, is one but not JSON; else None."""
     start = text[:100].lstrip()[:1]
-    if start == "<" and (whole := next(html_tables(text), None)) is not None:
-        around = text[: whole.start] + text[whole.end :]
-        return whole.tables[0] if not around.strip() else None
+    if start == "<" and (passage := next(html_tables(text), None)) is not None:
+        around = text[: passage.start] + text[passage.end :]
+        return passage.tables[0] if not around.strip() else None
     if start in ("[", "(") and size <= MAX_PYTHON and (rows := _python_rows(text)) is not None:
         return rows
     if start == "{" and (rows := json_lines(text)) is not None:
@@ -847,9 +849,9 @@ class _HtmlRows:
         assert self._row is not None
         last = max(self._below, default=-1) if all_columns else -1
         while self._room >= 0 and (len(self._row) in self._below or len(self._row) <= last):
-            left, text = self._below.pop(len(self._row), (1, ""))
-            if left > 1:
-                self._below[len(self._row)] = left - 1, text
+            count, text = self._below.pop(len(self._row), (1, ""))
+            if count > 1:
+                self._below[len(self._row)] = count - 1, text
             self._put(text)
 
     def _end_cell(self) -> None:
@@ -1026,11 +1028,11 @@ _BESIDE = 10  # most other members of an object that are shown below its rows
 def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
     """Return text unchanged; if it is cut, with its length and `how`, the attribute that has all of it."""
     limit = budget.characters
-    shown = cut(text, limit)
+    beginning = cut(text, limit)
     rest = ""
     if len(text) > limit:
         rest = f"… {limit:,} of {len(text):,} characters: {how} has all of them"
-    return Part.stack(Part.pre(shown), Part.note(rest))
+    return Part.stack(Part.pre(beginning), Part.note(rest))
 
 
 def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
@@ -1041,7 +1043,7 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     if value is None or isinstance(value, (dict, list)):
         return data_part(value, budget)
     parts = passages(text) if value is NOT_JSON else []
-    tables = [rows for passage in parts for rows in meant(passage.tables) if not rows.single]
+    tables = [rows for passage in parts for rows in main_tables(passage.tables) if not rows.single]
     if len(tables) == len(parts) == 1:
         return _among_prose(text, parts[0], budget, how)
     return _with_note(verbatim_part(text, budget, how), tables)
@@ -1058,15 +1060,15 @@ def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
     """Return a JSON value as a table if it holds one, as a tree if it has members, else as text."""
-    tables = meant(find_tables(data))
+    tables = main_tables(find_tables(data))
     if len(tables) == 1 and not tables[0].single and tables[0].count() != 0:
         names, first = tables[0].head(1)
         if first and (len(names) > 1 or (names and isinstance(tables[0], Records))):  # a list of scalars is no table
             return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
     if isinstance(data, (dict, list)) and data:
         limit = budget.characters
-        text, whole = pretty(data, limit)
-        plain = text if whole else f"{text}\n… cut: {how} has the whole"
+        text, is_complete = pretty(data, limit)
+        plain = text if is_complete else f"{text}\n… cut: {how} has the whole"
         return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
     if isinstance(data, str):
         return text_part(data, budget, how)
@@ -1097,8 +1099,8 @@ def _beside(data: Any, rows: Rows) -> str:
 
 def members_line(members: Mapping[str, Any]) -> str:
     """Return the first members of an object on one line."""
-    shown = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
-    return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in shown)
+    pairs = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
+    return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in pairs)
 
 
 def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
@@ -1108,14 +1110,14 @@ def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
     columns = len(names)
     names = [brief(name, limit.cell) for name in names[: limit.columns]]
     cells = [[_cell(value) for value in row[: limit.columns]] for row in first]
-    markup, shown = table(names, cells, limit=budget.bytes)
+    markup, count_shown = table(names, cells, limit=budget.bytes)
     total = terminal_width()
-    across = columns_that_fit(names, cells[:shown], total=total, cell=limit.cell)
-    first = [row[:across] for row in cells[:shown]]
+    across = columns_that_fit(names, cells[:count_shown], total=total, cell=limit.cell)
+    first = [row[:across] for row in cells[:count_shown]]
     plain = aligned(names[:across], first, total=total, cell=limit.cell) if cells else "  ".join(names)
     count = rows.count()
-    below = _caption(count, shown, columns, across if cells else len(names))
-    caption = Part(below, note(_caption(count, shown, columns, len(names))))
+    below = _caption(count, count_shown, columns, across if cells else len(names))
+    caption = Part(below, note(_caption(count, count_shown, columns, len(names))))
     return Part.stack(Part(plain, markup), caption, Part.note(rest))
 
 
@@ -1125,11 +1127,11 @@ def _cell(value: Any) -> Any:
     return brief(value, document.display.cell)
 
 
-def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
+def _caption(total: int | None, count_shown: int, columns: int, across: int) -> str:
     """Return the line below a table: its size, and `.df` if not all rows and columns are shown."""
-    if total is not None and shown >= total and columns <= across:
+    if total is not None and count_shown >= total and columns <= across:
         return f"{plural(total, 'rows')} x {plural(columns, 'columns')}"
-    count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"
+    count = f"{count_shown:,} of {total:,} rows" if total is not None else f"the first {count_shown:,} rows"
     wide = f", {across} of {columns} columns" if columns > across else f" x {plural(columns, 'columns')}"
     return f"{count}{wide}: .df has all of them"
 

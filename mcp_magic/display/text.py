@@ -39,9 +39,9 @@ def _start(limit: int) -> int:
 
 def shorten(text: str, limit: int) -> str:
     """Return `text` cleaned, cut with an ellipsis if it is longer than `limit`."""
-    shown = cut(text, limit + 1)
-    is_whole = len(shown) <= limit and len(text) <= _start(limit + 1)
-    return shown if is_whole else shown[: max(limit - 1, 0)] + "…"
+    start = cut(text, limit + 1)
+    is_whole = len(start) <= limit and len(text) <= _start(limit + 1)
+    return start if is_whole else start[: max(limit - 1, 0)] + "…"
 
 
 def one_line(text: str, limit: int) -> str:
@@ -94,8 +94,8 @@ def _cut(line: str, start: int, at: int, limit: int) -> str:
 def _alike(cuts: Mapping[str, str]) -> list[list[str]]:
     """Return the lines whose cuts are equal, in groups."""
     groups: dict[str, list[str]] = {}
-    for line, shown in cuts.items():
-        groups.setdefault(shown, []).append(line)
+    for line, text in cuts.items():
+        groups.setdefault(text, []).append(line)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -137,12 +137,12 @@ def data_url(mime_type: str, data: str) -> str:
     return f"data:{mime(mime_type)};base64,{''.join(data.split())}"
 
 
-def decode(data: str, what: str = "data") -> bytes:
+def decode(data: str, noun: str = "data") -> bytes:
     """Return the bytes of base64 data, or raise InvalidResponseError if it is not base64."""
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        reason = f"the server sent {what} that is not base64"
+        reason = f"the server sent {noun} that is not base64"
     raise InvalidResponseError(reason)
 
 

@@ -23,7 +23,7 @@ LEGEND = (
 )
 
 RUN = 8  # length from which a run of white space is counted instead of shown
-COUNTED = 10  # approximate length of a counted run, in characters
+COUNT_WIDTH = 10  # approximate length of a counted run, in characters
 MOST_RUNS = 4  # the most runs of one character each that are named in a run of white space
 SAVED = 30  # fewest characters that are worth leaving out
 
@@ -78,7 +78,7 @@ class Mark(NamedTuple):
 
     start: int
     end: int
-    shown: str
+    text: str
 
 
 def visible(text: str) -> str:
@@ -92,15 +92,15 @@ def visible(text: str) -> str:
     text = text.replace("\r\n", "\n")
     parts, at = [], 0
     for mark in _marks(text):
-        parts += [text[at : mark.start], mark.shown]
+        parts += [text[at : mark.start], mark.text]
         at = mark.end
     return "".join([*parts, text[at:]])
 
 
 def escaped_json(value: Any, indent: int | None = None) -> str:
     """Return a value as JSON in which all that `visible` writes out is escaped; parsing it gives the same value."""
-    written = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
-    return re.sub(r'"(?:[^"\\]|\\.)*"', _escaped, written)
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return re.sub(r'"(?:[^"\\]|\\.)*"', _escaped, text)
 
 
 def _escaped(literal: re.Match[str]) -> str:
@@ -146,17 +146,17 @@ def _reach(text: str, room: int) -> int:
     """Return how many characters of a text fit into `room`; a long run of white space takes only `COUNTED`."""
     at = 0
     while room > 0 and (run := _RUN.search(text, at, at + room)):
-        room -= run.start() - at + COUNTED
+        room -= run.start() - at + COUNT_WIDTH
         at = _WHITE.match(text, run.start()).end()  # type: ignore[union-attr]
     return min(at + max(room, 0), len(text))
 
 
 def _marks(text: str) -> list[Mark]:
-    odd = [Mark(*match.span(), shown) for match in _ODD.finditer(text) if (shown := _named(match)) != match[0]]
+    odd = [Mark(*match.span(), name) for match in _ODD.finditer(text) if (name := _describe(match)) != match[0]]
     return odd if text.isascii() else sorted([*odd, *_lookalikes(text)])
 
 
-def _named(match: re.Match[str]) -> str:
+def _describe(match: re.Match[str]) -> str:
     """Return the text shown for a run of white space, a pile of marks or an invisible character."""
     text = match[0]
     if unicodedata.combining(text[0]):
@@ -189,10 +189,10 @@ def _lookalikes(text: str) -> Iterator[Mark]:
             continue
         words = [word for word in _WORD.finditer(token[0]) if word[1]]
         beside = any(_LATIN.search(word[0]) for word in words)
-        near = "".join(each[0] for each in tokens[max(number - _AROUND, 0) : number + _AROUND + 1])
+        near = "".join(neighbour[0] for neighbour in tokens[max(number - _AROUND, 0) : number + _AROUND + 1])
         for word in words:
             yield from (
-                Mark(token.start() + word.start() + mark.start, token.start() + word.start() + mark.end, mark.shown)
+                Mark(token.start() + word.start() + mark.start, token.start() + word.start() + mark.end, mark.text)
                 for mark in _in_word(word[0], near, beside=beside)
             )
 
@@ -229,5 +229,5 @@ def _unmistakable(text: str, scripts: set[str]) -> bool:
 def _script(char: str) -> str:
     """Return the script of a letter, from the first word of its Unicode name."""
     first = unicodedata.name(char, "unknown").split()[0]
-    named = {"FULLWIDTH": "full-width", "LATIN": "phonetic", "SMALL": "Roman numeral", "ROMAN": "Roman numeral"}
-    return named.get(first) or ("mathematical" if char >= "\U0001d400" else first.capitalize())
+    styles = {"FULLWIDTH": "full-width", "LATIN": "phonetic", "SMALL": "Roman numeral", "ROMAN": "Roman numeral"}
+    return styles.get(first) or ("mathematical" if char >= "\U0001d400" else first.capitalize())

@@ -37,7 +37,7 @@ from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
 from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
-from mcp_magic.display.arguments import page_text, pages, written
+from mcp_magic.display.arguments import page_text, pages, value_text
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import visible
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
@@ -128,27 +128,27 @@ class InputAsker:
 
     def _choose(self, question: Question) -> Reply:
         """Show the question until a choice is typed that can be taken."""
-        form, values, seen, written = question.form, question.values, set[str](), ""
+        form, values, opened, last_text = question.form, question.values, set[str](), ""
         if form is not None and form.rows:  # the typed numbers say which rows are ticked
             values = [row.form and row.form.values for row in form.rows]
         is_filled = form is None or not form.must_open
         while True:
             text = question.full_part(values).plain
-            if text != written:
+            if text != last_text:
                 self._write(text)
-                written = text
+                last_text = text
             choice, rest = self._typed(question, values, is_filled)
-            sent = _ticked(form.rows, values, rest) if form is not None and form.rows and choice.sends else values
-            if to_show := self._to_show(question.reveal, choice, sent, seen):
-                self._show_all(to_show, seen)
-                written = ""
+            to_send = _ticked(form.rows, values, rest) if form is not None and form.rows and choice.sends else values
+            if to_show := self._to_show(question.reveal, choice, to_send, opened):
+                self._show_all(to_show, opened)
+                last_text = ""
             elif choice.name == EDIT and form is not None:
                 values, is_filled = self._edited(form, values, rest), True
-            elif not choice.sends or self._can_send(form, sent):
+            elif not choice.sends or self._can_send(form, to_send):
                 extra = {"reason": rest, **choice.extra}
                 if choice.asks and not extra.get(choice.asks):
                     extra[choice.asks] = self._extra(question, choice.asks)
-                return Reply(choice.name, sent, extra)
+                return Reply(choice.name, to_send, extra)
 
     def _typed(self, question: Question, values: Any, is_filled: bool) -> tuple[Choice, str]:
         """Ask until a choice is typed; return it and the rest of the line."""
@@ -169,13 +169,13 @@ class InputAsker:
             if question.help:
                 self._write(question.help)
 
-    def _to_show(self, reveal: Reveal | None, choice: Choice, values: Any, seen: set[str]) -> Pairs:
+    def _to_show(self, reveal: Reveal | None, choice: Choice, values: Any, opened: set[str]) -> Pairs:
         """Return the values to show whole now: because of the choice, or because it sends values not seen yet."""
         if reveal is None:
             return []
         if choice in (SHOW, VIEW):
             return reveal.cut(values) if choice is SHOW else reveal.hidden(values)
-        unseen = reveal.unseen(values, seen) if choice.sends else []
+        unseen = reveal.unseen(values, opened) if choice.sends else []
         if unseen:
             self._write("You have not seen all of it yet. It is shown in full now; then answer again.")
         return unseen
@@ -201,24 +201,24 @@ class InputAsker:
             if letter in letters:
                 return letters[letter]
 
-    def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
+    def _show_all(self, values: list[tuple[str, Any]], opened: set[str]) -> None:
         """Show whole values, page by page; where output is kept, remove each page after a line is typed."""
-        shown = pages(values)
-        for number, each in enumerate(shown, 1):
-            is_last = number == len(shown)
-            next_page = f"Enter shows part {number + 1} of {len(shown)}, q goes back: "
+        chunks = pages(values)
+        for number, chunk in enumerate(chunks, 1):
+            is_last = number == len(chunks)
+            next_page = f"Enter shows part {number + 1} of {len(chunks)}, q goes back: "
             if self._reveal is None:
-                self._write(page_text(each))
+                self._write(page_text(chunk))
                 line = "" if is_last else self._line(next_page)
             else:
-                take_away = self._reveal(page_text(each))
+                take_away = self._reveal(page_text(chunk))
                 try:
                     line = self._line("Enter hides it again: " if is_last else next_page)
                 finally:
                     take_away()
             if line.strip().lower() == "q" and not is_last:
                 return
-        seen.update(name for name, _ in values)
+        opened.update(name for name, _ in values)
 
     def _edited(self, form: Form, values: Any, rest: str) -> Any:
         """Return the typed values, or the previous ones if those are invalid; `rest` is the number of a row."""
@@ -232,7 +232,7 @@ class InputAsker:
             return [*values[:at], self._edited(row_form, values[at], ""), *values[at + 1 :]]
         if form.must_open:
             assert form.schema is not None
-            return self._filled(form.schema, values)  # checked as a whole when it is sent
+            return self._fill(form.schema, values)  # checked as a whole when it is sent
         try:
             if form.write is not None and form.read is not None:
                 self._write(f"now: {form.write(values, None)}")
@@ -249,7 +249,7 @@ class InputAsker:
             return values
         return typed
 
-    def _filled(self, of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    def _fill(self, of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for each value; an empty line keeps the value in brackets, or omits the field."""
         required = of.get("required")
         names = required if isinstance(required, list) else []
@@ -262,21 +262,24 @@ class InputAsker:
 
     def _value(self, field: Field, before: Any, *, required: bool) -> Any:
         secret = schema.is_secret(field.name, field)
-        said = one_line(f"{field.title} — {field.description}".strip(" —"), 200)
+        description = one_line(f"{field.title} — {field.description}".strip(" —"), 200)
         titles = _titles(field)
-        for line in [said, *(f"  {one_line(schema.shown(value), 60)}: {title}" for title, value in titles.items())]:
+        for line in [
+            description,
+            *(f"  {one_line(schema.shown(value), 60)}: {title}" for title, value in titles.items()),
+        ]:
             if line:
                 self._write(f"  {line}")
-        if not secret and before is not UNSET and len(written(before)) > MAX_KEPT:  # an empty line sends it
-            self._write(f"  now: {visible(written(before))}")
+        if not secret and before is not UNSET and len(value_text(before)) > MAX_KEPT:  # an empty line sends it
+            self._write(f"  now: {visible(value_text(before))}")
         while True:
             text = self._line(_prompt(field, before, required=required, secret=secret), secret=secret)
             if not text:
                 return before
             try:
                 value = _read_value(text, field, titles)
-                one = {"type": "object", "properties": {field.name: field.schema}}
-                schema.check_arguments({field.name: value}, one)
+                only_field = {"type": "object", "properties": {field.name: field.schema}}
+                schema.check_arguments({field.name: value}, only_field)
             except ArgumentsError as error:
                 self._write("***: this does not fit" if secret else str(error))
             else:
@@ -286,30 +289,30 @@ class InputAsker:
         """Take lines until the question is answered elsewhere; lines are not echoed, because a notebook keeps them."""
         assert question.elsewhere is not None
         self._write(question.about(None).plain)
-        settled = asyncio.ensure_future(question.elsewhere())
+        answer = asyncio.ensure_future(question.elsewhere())
         try:
-            while not settled.done():
+            while not answer.done():
                 if problem := _take(question, self._line(f"{question.prompt}c cancels: ", secret=True)):
                     self._write(problem)
-                await asyncio.wait({settled}, timeout=SETTLE_SECONDS)
+                await asyncio.wait({answer}, timeout=SETTLE_SECONDS)
         finally:
-            settled.cancel()
+            answer.cancel()
         return Reply("settled")
 
     def _line(self, prompt: str, *, secret: bool = False) -> str:
-        with _ended_by_signals(self._left()):
+        with _ended_by_signals(self._time_left()):
             line = (self._read_secret if secret else self._read)(prompt)
-        self._left()
+        self._time_left()
         return line
 
-    def _left(self) -> float | None:
+    def _time_left(self) -> float | None:
         """Return the seconds left, or None without a limit. Raises TimeoutError if the time is up."""
         if self._until is None:
             return None
-        left = self._until - time.monotonic()
-        if left <= 0:
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError
-        return left
+        return seconds
 
 
 def _ticked(rows: Sequence[Row], values: list[Any], typed: str) -> list[Any]:
@@ -373,8 +376,8 @@ MAX_TITLES = 30  # most choices that are listed with their titles
 
 def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
     facts = [field.type_text, field.constraints_text, "required" if required else ""]
-    kept = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), MAX_KEPT)}]"
-    return f"{one_line(field.name, 80)} ({one_line(', '.join(fact for fact in facts if fact), 200)}){kept}: "
+    default = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), MAX_KEPT)}]"
+    return f"{one_line(field.name, 80)} ({one_line(', '.join(fact for fact in facts if fact), 200)}){default}: "
 
 
 def _titles(field: Field) -> dict[str, Any]:
@@ -388,13 +391,13 @@ def _read_value(text: str, field: Field, titles: Mapping[str, Any]) -> Any:
     """Turn a line into a value; a list is separated by commas, or is JSON. A choice may be typed by its title."""
     problem = ""
 
-    def one(text: str, field: Field) -> Any:
+    def read(text: str, field: Field) -> Any:
         return titles[text.strip()] if text.strip() in titles else from_text(text, field)
 
     try:
         if field.item is not None and not text.lstrip().startswith("["):
-            return [one(part.strip(), field.item) for part in text.split(",")]
-        return one(text, field)
+            return [read(part.strip(), field.item) for part in text.split(",")]
+        return read(text, field)
     except UnfitText:
         problem = unfit(field.name, field, text)
     raise ArgumentsError(problem)
@@ -410,19 +413,19 @@ class TerminalAsker:
         """Ask. A line is a choice, or the text of the first field."""
         assert question.elsewhere is not None
         print(f"{question.about(None).plain}\n{question.help}", flush=True)
-        settled = asyncio.ensure_future(question.elsewhere())
+        answer = asyncio.ensure_future(question.elsewhere())
         with _lines() as lines:
             try:
-                while not settled.done():
+                while not answer.done():
                     line = asyncio.ensure_future(lines.get())
                     try:
-                        await asyncio.wait({settled, line}, return_when=asyncio.FIRST_COMPLETED)
+                        await asyncio.wait({answer, line}, return_when=asyncio.FIRST_COMPLETED)
                     finally:
                         line.cancel()
                     if line.done() and (problem := _take(question, line.result())):
                         print(problem, flush=True)
             finally:
-                settled.cancel()
+                answer.cancel()
         return Reply("settled")
 
 
@@ -588,31 +591,31 @@ class Asking:
 
     # The hooks
 
-    async def elicit(self, asked: Elicitation) -> Answer:
+    async def elicit(self, elicitation: Elicitation) -> Answer:
         """Ask for the values that a server wants: the host's elicitor."""
         from mcp_magic.ask.elicitation import answer_of, elicitation_question
 
-        return answer_of(asked, await self.ask(elicitation_question(asked), self._host.elicitation.timeout))
+        return answer_of(elicitation, await self.ask(elicitation_question(elicitation), self._host.elicitation.timeout))
 
-    async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
+    async def request(self, request: SamplingRequest, expected: Expected) -> Review:
         """Ask whether a model may answer: the request of the host's reviewer."""
         from mcp_magic.ask.sampling import request_question, request_review, too_long_to_read, whole_request
 
-        if why := too_long_to_read(whole_request(asked)):
+        if why := too_long_to_read(whole_request(request)):
             return Review.deny(why, by="check")
-        question = request_question(asked, expected, show_reply=self._wants_replies.get(asked.server, False))
-        review = request_review(asked, await self.ask(question, self._host.sampling.timeout))
+        question = request_question(request, expected, show_reply=self._wants_replies.get(request.server, False))
+        review = request_review(request, await self.ask(question, self._host.sampling.timeout))
         if review.approved:
-            self._wants_replies[asked.server] = review.show_reply
+            self._wants_replies[request.server] = review.show_reply
         return review
 
-    async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
+    async def reply(self, request: SamplingRequest, reply: Sampled) -> Review:
         """Ask whether a model's reply may be sent: the reply of the host's reviewer."""
         from mcp_magic.ask.sampling import reply_question, reply_review, too_long_to_read, whole_reply
 
         if why := too_long_to_read(whole_reply(reply)):
             return Review.deny(why, by="check")
-        return reply_review(asked, reply, await self.ask(reply_question(asked, reply), self._host.sampling.timeout))
+        return reply_review(request, reply, await self.ask(reply_question(request, reply), self._host.sampling.timeout))
 
     async def authorize(self, login: LogIn) -> None:
         """Show a log-in until the user answers it: the host's authorizer."""
@@ -665,12 +668,12 @@ class Asking:
 
         probe = ipywidgets.Layout()  # has no view, so it stays invisible
         until = time.monotonic() + SUBSHELL_SECONDS
-        while not (found := bool(manager.list_subshell())) and time.monotonic() < until:
+        while not (has_subshell := bool(manager.list_subshell())) and time.monotonic() < until:
             await asyncio.sleep(POLL_SECONDS)
         probe.close()
-        if not found:
+        if not has_subshell:
             self._without_subshells.add(session)
-        return found
+        return has_subshell
 
     async def _in_panel(self, question: Question, until: float) -> Reply:
         """Ask in the panel of the cell, which is closed when the cell has ended and nothing waits any more."""
@@ -705,8 +708,8 @@ def show_below(bundle: dict[str, Any]) -> Replace:
     name = uuid.uuid4().hex
     display(bundle, raw=True, display_id=name)  # type: ignore[no-untyped-call]
 
-    def replacement(other: dict[str, Any]) -> None:
-        update_display(other, raw=True, display_id=name)  # type: ignore[no-untyped-call]
+    def replacement(bundle: dict[str, Any]) -> None:
+        update_display(bundle, raw=True, display_id=name)  # type: ignore[no-untyped-call]
 
     return replacement
 
@@ -729,11 +732,11 @@ class SamplingReply:
     message: str = "*"  # a pattern for the text of the last message
     used: bool = False
 
-    def fits(self, asked: SamplingRequest) -> bool:
+    def fits(self, request: SamplingRequest) -> bool:
         """Whether it can reply to a request."""
         if self.used and (self.server, self.message) == ("*", "*"):
             return False
-        return fnmatchcase(asked.server, self.server) and fnmatchcase(_last_text(asked), self.message)
+        return fnmatchcase(request.server, self.server) and fnmatchcase(_last_text(request), self.message)
 
 
 class Answers:
@@ -764,33 +767,33 @@ class Answers:
         """Read a file. Raises ConfigError if it holds no JSON, and ArgumentsError if it holds no answers."""
         return cls(parse_json(read_text(path, LARGEST_DATA), source=str(path)), path.name)
 
-    async def elicit(self, asked: Elicitation) -> Answer:
+    async def elicit(self, elicitation: Elicitation) -> Answer:
         """Return the answer; "decline" if there is none, or it does not fit."""
-        found = self._answers.get(asked.message) if isinstance(self._answers, dict) else next(self._answers, None)
-        message = one_line(asked.message, 100)
-        if found is None:
+        entry = self._answers.get(elicitation.message) if isinstance(self._answers, dict) else next(self._answers, None)
+        message = one_line(elicitation.message, 100)
+        if entry is None:
             return Answer.decline(self._note(f"{self._name} has no answer to {message!r}"))
-        answer = _read_answer(found, self._name)
-        if answer.action == "accept" and asked.mode == "form":
+        answer = _read_answer(entry, self._name)
+        if answer.action == "accept" and elicitation.mode == "form":
             try:
-                schema.check_arguments(answer.content or {}, asked.schema)
+                schema.check_arguments(answer.content or {}, elicitation.schema)
             except ArgumentsError as error:
                 problem = f"the answer to {message!r} in {self._name} does not fit: {error}"
                 return Answer.decline(self._note(problem))
         return answer
 
-    async def sample(self, asked: SamplingRequest) -> Review | None:
+    async def sample(self, request: SamplingRequest) -> Review | None:
         """Return the first reply that fits, or a refusal; None if the file has no replies."""
         if self._replies is None:
             return None
-        found = next((reply for reply in self._replies if reply.fits(asked)), None)
-        if found is None:
-            problem = f"{self._name} has no reply to {one_line(_last_text(asked), 100)!r} of {asked.server}"
+        entry = next((reply for reply in self._replies if reply.fits(request)), None)
+        if entry is None:
+            problem = f"{self._name} has no reply to {one_line(_last_text(request), 100)!r} of {request.server}"
             return Review.deny(self._note(problem), by=self._name)
-        found.used = True
-        if found.text is None:
-            return Review.deny(found.reason, by=self._name)
-        return Review(True, reply=_sampled(asked, found.text, found.model), by=self._name)
+        entry.used = True
+        if entry.text is None:
+            return Review.deny(entry.reason, by=self._name)
+        return Review(True, reply=_sampled(request, entry.text, entry.model), by=self._name)
 
     def raise_for_problem(self) -> None:
         """Raise the first problem, if there was one."""
@@ -803,7 +806,7 @@ class Answers:
         return problem
 
 
-def _sampled(asked: SamplingRequest, text: str, model: str) -> Sampled:
+def _sampled(request: SamplingRequest, text: str, model: str) -> Sampled:
     """Return a text as the reply, within the limits of the request."""
     from langchain_core.messages import AIMessage
 
@@ -811,15 +814,15 @@ def _sampled(asked: SamplingRequest, text: str, model: str) -> Sampled:
     from mcp_magic.agent.sampling import to_sampled
     from mcp_magic.lint import CHARACTERS_A_TOKEN
 
-    message = limited(AIMessage(text), asked.max_tokens * CHARACTERS_A_TOKEN)
-    required = asked.tool_choice == "required" and bool(asked.usable_tools)
+    message = limited(AIMessage(text), request.max_tokens * CHARACTERS_A_TOKEN)
+    required = request.tool_choice == "required" and bool(request.usable_tools)
     notes = ["no tool is called, which the server required"] if required else []
-    return to_sampled(message, model=model, stop_sequences=asked.stop_sequences, notes=notes)
+    return to_sampled(message, model=model, stop_sequences=request.stop_sequences, notes=notes)
 
 
-def _last_text(asked: SamplingRequest) -> str:
+def _last_text(request: SamplingRequest) -> str:
     """Return the texts of the last message."""
-    return "\n\n".join(block.text for block in asked.messages[-1].content_as_list if block.type == "text")
+    return "\n\n".join(block.text for block in request.messages[-1].content_as_list if block.type == "text")
 
 
 def _read_reply(entry: Any, name: str) -> SamplingReply:
@@ -871,16 +874,21 @@ def _read_answer(answer: Any, name: str) -> Answer:
 
 
 async def ask_for_trust(
-    invocation: Invocation, declaration: Declaration, loose: list[str], taken: Sequence[str] = (), *, dry: bool = False
+    invocation: Invocation,
+    declaration: Declaration,
+    loose: list[str],
+    conflicts: Sequence[str] = (),
+    *,
+    dry: bool = False,
 ) -> list[str]:
     """Ask for a yes to what a file loosens (stored) and to the sessions that it replaces (not stored); return notes."""
     if loose and is_trusted(declaration):
         loose = []
-    if not loose and not taken:
+    if not loose and not conflicts:
         return []
     if dry:
-        return [f"needs your approval: {'; '.join([*loose, *taken])}"]
-    await _ask(invocation, declaration, loose, taken)
+        return [f"needs your approval: {'; '.join([*loose, *conflicts])}"]
+    await _ask(invocation, declaration, loose, conflicts)
     try:
         if loose:
             trust(declaration)
@@ -889,8 +897,10 @@ async def ask_for_trust(
     return []
 
 
-async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence[str], taken: Sequence[str]) -> None:
-    source, wants = clean(declaration.source), [*loose, *taken]
+async def _ask(
+    invocation: Invocation, declaration: Declaration, loose: Sequence[str], conflicts: Sequence[str]
+) -> None:
+    source, wants = clean(declaration.source), [*loose, *conflicts]
     starts = [f"- {slug(entry.name)}: {runs(entry)}" for entry in declaration.started]
     question = [f"Do you trust {source}?", "It wants to", *(f"- {line}" for line in wants)]
     question += ["and to start or connect", *starts] if starts else []
@@ -900,7 +910,7 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
         answer = await asking.confirm("\n".join(question))
     except TimeoutError:
         raise DeniedError(f"{refused} You did not answer within {invocation.host.consent.timeout:g} s.") from None
-    if answer is None and taken:
+    if answer is None and conflicts:
         raise DeniedError(f"{refused}\nYou cannot be asked here. `%mcp disconnect NAME` makes room for it first.")
     if answer is None:
         raise DeniedError(
@@ -920,9 +930,9 @@ async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry]
         if entry.spec is None or entry.disabled or entry.problem:
             continue
         alone = _alone(entry)
-        taken = displaced(invocation, {slug(entry.name): entry.spec}, entry.source) if replacing else []
+        conflicts = displaced(invocation, {slug(entry.name): entry.spec}, entry.source) if replacing else []
         loose = _wants(alone, None if replacing else invocation.directory)
-        await ask_for_trust(invocation, alone, loose, taken)
+        await ask_for_trust(invocation, alone, loose, conflicts)
 
 
 def needs_yes(entry: ServerEntry, directory: Path) -> bool:

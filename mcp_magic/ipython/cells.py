@@ -172,19 +172,19 @@ class StatusLine:
     """The last line of a terminal while something waits: replaced in place, and erased at the end."""
 
     def __init__(self) -> None:
-        self._shown = 0  # columns
+        self._things = 0  # columns
         self._hidden = 0
 
     def show(self, text: str) -> None:
         """Replace the line; "" erases it. Does nothing where output is no terminal, or while a question is asked."""
-        if not (text or self._shown) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
+        if not (text or self._things) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
             return
         text = clean(text)
         while width(text) >= get_terminal_size().columns:
             text = text[:-1]
-        sys.stderr.write("\r" + " " * self._shown + f"\r{text}")  # not every terminal knows how to erase
+        sys.stderr.write("\r" + " " * self._things + f"\r{text}")  # not every terminal knows how to erase
         sys.stderr.flush()
-        self._shown = width(text)
+        self._things = width(text)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -220,15 +220,15 @@ class CommStatus:
         """Start reporting; does nothing for a kernel other than ipykernel."""
         handlers = getattr(self._cells.kernel, "shell_handlers", {})
         for kind in set(KINDS) & set(handlers):
-            ours = partial(self._handle, handlers[kind])
-            self._handlers[kind] = (handlers[kind], ours)
-            handlers[kind] = ours
+            wrapper = partial(self._handle, handlers[kind])
+            self._handlers[kind] = (handlers[kind], wrapper)
+            handlers[kind] = wrapper
 
     def uninstall(self) -> None:
         """Stop reporting; a handler that other code has wrapped stays."""
         handlers = getattr(self._cells.kernel, "shell_handlers", {})
-        for kind, (before, ours) in self._handlers.items():
-            if handlers.get(kind) is ours:
+        for kind, (before, wrapper) in self._handlers.items():
+            if handlers.get(kind) is wrapper:
                 handlers[kind] = before
         self._handlers.clear()
 
@@ -267,23 +267,23 @@ class CellRun(NamedTuple):
     deleted: tuple[str, ...] = ()  # ids of deleted cells
 
 
-_shown: dict[str, tuple[str, list[Any]]] = {}  # cell -> its last run that showed something, and what that run showed
+_things: dict[str, tuple[str, list[Any]]] = {}  # cell -> its last run that showed something, and what that run showed
 
 
 def keep(thing: T, at: CellRun) -> T:
     """Remember that `thing` is shown by a run, close what earlier runs of the cell showed, and return `thing`."""
     close_previous(at)
     if at.cell:
-        _shown.setdefault(at.cell, (at.run, []))[1].append(thing)
+        _things.setdefault(at.cell, (at.run, []))[1].append(thing)
     return thing
 
 
 def close_previous(at: CellRun) -> None:
     """Close what earlier runs of this cell and deleted cells showed."""
     for cell in (*at.deleted, at.cell):
-        run, things = _shown.get(cell, ("", []))
+        run, things = _things.get(cell, ("", []))
         if (cell, run) == (at.cell, at.run):
             continue
-        _shown.pop(cell, None)
+        _things.pop(cell, None)
         for thing in things:
             thing.close()

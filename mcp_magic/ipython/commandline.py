@@ -95,14 +95,14 @@ class Invocation:
 
     def connection(self, name: str | None) -> Connection:
         """Return the connection of that name; without a name, the only connection."""
-        found = self.host.connections
-        if name is None and len(found) == 1:
-            return next(iter(found.values()))
+        connections = self.host.connections
+        if name is None and len(connections) == 1:
+            return next(iter(connections.values()))
         if name is not None:
             return self.host[name]
-        if not found:
+        if not connections:
             raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
-        raise ArgumentsError(f"which server? Connected: {join_names(found)}")
+        raise ArgumentsError(f"which server? Connected: {join_names(connections)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
         """Find the tool that a line names, as `Host.resolve` does; `words` are what follows on the line."""
@@ -110,13 +110,13 @@ class Invocation:
             for tool in await self.host[name].listing("tools"):
                 if tool.name == words[0]:
                     raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{tool.name}?")
-        found: tuple[Connection, Tool] = await self.host.resolve(name)
-        return found
+        match: tuple[Connection, Tool] = await self.host.resolve(name)
+        return match
 
     def value(self, word: str) -> Any:
         """Return the object for `$name` or `{expression}`, or else the word; a backslash keeps either as text."""
-        found = REFERENCE.fullmatch(word)
-        return self._evaluated(found[1] or found[2]) if found else unescape_word(word)
+        match = REFERENCE.fullmatch(word)
+        return self._evaluated(match[1] or match[2]) if match else unescape_word(word)
 
     def text(self, word: str) -> str:
         """Return a text with each `$name` and `{expression}` replaced; a backslash keeps either as text."""
@@ -183,9 +183,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, typed: str, arguments: Iterable[Argument | tuple[Argument, ...]]) -> None:
         super().__init__(prog=typed, add_help=False, allow_abbrev=False)
         self.completers: dict[str, Completer] = {}
-        for each in arguments:
-            group = self.add_mutually_exclusive_group() if isinstance(each, tuple) else self
-            for argument in each if isinstance(each, tuple) else (each,):
+        for item in arguments:
+            group = self.add_mutually_exclusive_group() if isinstance(item, tuple) else self
+            for argument in item if isinstance(item, tuple) else (item,):
                 action = group.add_argument(*argument.names, **argument.options)
                 if argument.complete is not None:
                     self.completers[action.dest] = argument.complete
@@ -240,8 +240,8 @@ class Command:
     @cached_property
     def implementation(self) -> Implementation:
         """Its implementation; imports its module."""
-        found: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
-        return found
+        implementation: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
+        return implementation
 
     @cached_property
     def parser(self) -> Parser:
@@ -270,25 +270,25 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
         if not line:
             example = "for example: -- python server.py"
             raise CommandError(f"{command.typed}: after `--` the command is missing, {example}")
-    arguments, left = command.parser.parse_known_intermixed_args(words)
-    if left:
-        taken = getattr(arguments, "target", []) if does.takes_command and not line else []
-        raise CommandError(f"{command.typed}: {_left_over(command, left, taken)}")
+    arguments, surplus = command.parser.parse_known_intermixed_args(words)
+    if surplus:
+        targets = getattr(arguments, "target", []) if does.takes_command and not line else []
+        raise CommandError(f"{command.typed}: {_left_over(command, surplus, targets)}")
     return arguments, line
 
 
 _AS_DATA = "`x.df` or `list(x)` of a listing, `x.data` of a result; `%mcp raw SERVER tools/list` returns JSON."
 
 
-def _left_over(command: Command, left: list[str], taken: list[str]) -> str:
+def _left_over(command: Command, surplus: list[str], targets: list[str]) -> str:
     """Name the words that do not fit, and suggest an option or a command line, which begins with `taken`."""
-    if "--json" in left:
+    if "--json" in surplus:
         return f"there is no --json. The value of a line is an object: `x = {command.typed} ...` and then {_AS_DATA}"
-    near = next((did_you_mean(word, command.parser.options) for word in left if word.startswith("-")), "")
+    near = next((did_you_mean(word, command.parser.options) for word in surplus if word.startswith("-")), "")
     left_over = command.implementation.left_over
-    says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
-    command_line = command_words((*taken, *left))
-    if taken and (command_line[0] in _PROGRAMS or shutil.which(command_line[0])) and (len(taken) > 1 or not near):
+    says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(surplus)))}."
+    command_line = command_words((*targets, *surplus))
+    if targets and (command_line[0] in _PROGRAMS or shutil.which(command_line[0])) and (len(targets) > 1 or not near):
         line = as_command(mask_arguments(command_line))
         return f"{says} A command goes after `--`: {command.typed} -- {line}"
     return f"{says}{near or (left_over and f' {left_over}')} {_see_help(command.typed)}"
@@ -299,11 +299,11 @@ def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text
     lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
     for group in GROUPS:
         members = [command for command in commands if command.group == group]
-        shown = [command for command in members if command.everyday or not everyday]
+        explained = [command for command in members if command.everyday or not everyday]
         if members:
             lines.append(group)
-            lines += [f"  %mcp {command.name:<12} {command.summary}" for command in shown]
-            others = ", ".join(command.name for command in members if command not in shown)
+            lines += [f"  %mcp {command.name:<12} {command.summary}" for command in explained]
+            others = ", ".join(command.name for command in members if command not in explained)
             lines += [f"  and {others}"] if others else []
     lines.append("")
     lines.append("%mcp SUBCOMMAND --help shows arguments and examples. Settings: %config MCPMagics")

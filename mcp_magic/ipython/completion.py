@@ -60,16 +60,16 @@ def candidates(
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
     tab = Tab(fragment, [], namespace, settings, agents)
-    found: list[str] | dict[str, str]
+    words_found: list[str] | dict[str, str]
     if not words:
-        found = starting(tab, [*COMMANDS, "--help"])
+        words_found = starting(tab, [*COMMANDS, "--help"])
     elif words[0] in ("help", "--help", "-h"):
-        found = starting(tab, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
+        words_found = starting(tab, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
     elif command := AGENT if words[0] == AGENT.name else COMMANDS.get(words[0]):
-        found = _for_arguments(command, words[1:], tab)
+        words_found = _for_arguments(command, words[1:], tab)
     else:
-        found = []
-    return Candidates(fragment, list(found), found if isinstance(found, dict) else {})
+        words_found = []
+    return Candidates(fragment, list(words_found), words_found if isinstance(words_found, dict) else {})
 
 
 def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | dict[str, str]:
@@ -101,7 +101,7 @@ def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | 
 # Words as typed and as read: completions of servers' texts are quoted so that they are read back unchanged.
 
 
-def meant(word: str) -> str:
+def unquoted(word: str) -> str:
     """Return a word without its quotes; its last quote may still be open."""
     for closing in ("", "'", '"'):
         with suppress(CommandError):
@@ -115,18 +115,20 @@ def starting(tab: Tab, words: Iterable[str]) -> list[str]:
     >>> starting(Tab("no"), ["note://x", "'note://a b'", "x"]), starting(Tab("'note://a"), ["'note://a b'", "note://ab"])
     (['note://x', "'note://a b'"], ["'note://a b'", 'note://ab'])
     """
-    said = meant(tab.fragment)
-    plain = ((word, meant(word) if "'" in word else word) for word in dict.fromkeys(words))
+    prefix = unquoted(tab.fragment)
+    plain = ((word, unquoted(word) if "'" in word else word) for word in dict.fromkeys(words))
     return [
-        word for word, text in plain if (text.startswith(said) or word.startswith(tab.fragment)) and word.isprintable()
+        word
+        for word, text in plain
+        if (text.startswith(prefix) or word.startswith(tab.fragment)) and word.isprintable()
     ]
 
 
 def continuing(tab: Tab, names: Iterable[str]) -> list[str]:
     """Return `a,b` for each name that can continue a list; an opening quote stays."""
     opened = tab.fragment[:1] if tab.fragment[:1] in ("'", '"') else ""
-    given = tab.fragment.removeprefix(opened).split(",")[:-1]
-    return starting(tab, [opened + ",".join([*given, name]) for name in names if name not in given])
+    earlier = tab.fragment.removeprefix(opened).split(",")[:-1]
+    return starting(tab, [opened + ",".join([*earlier, name]) for name in names if name not in earlier])
 
 
 def argument_name(name: str) -> str:
@@ -141,13 +143,13 @@ def _names_in(word: str) -> tuple[str, ...]:
     (('at', 'first name'), ('at',))
     """
     with suppress(ArgumentsError):
-        return read_item(f"{meant(word.removesuffix(':'))}=").parts
+        return read_item(f"{unquoted(word.removesuffix(':'))}=").parts
     return ()
 
 
 def assigned(word: str) -> tuple[str, str]:
     """Return an argument's name and its value's text, as far as typed."""
-    name, _, value = meant(word).partition("=")
+    name, _, value = unquoted(word).partition("=")
     plain = value[1:] if value.startswith("\\") and escape_text(value[1:]) == value else value
     return name, plain
 
@@ -157,7 +159,7 @@ def valued(name: str, values: Sequence[Any]) -> list[str]:
     json_only = name.endswith(":")
     texts = [escape_text(v) if isinstance(v, str) and not json_only else json.dumps(v) for v in values]
     if name[:1] in ("'", '"'):
-        return [shlex.quote(f"{meant(name)}={text}") for text in texts]
+        return [shlex.quote(f"{unquoted(name)}={text}") for text in texts]
     return [f"{name}={shlex.quote(text)}" for text in texts]
 
 
@@ -166,18 +168,18 @@ def valued(name: str, values: Sequence[Any]) -> list[str]:
 
 def offered(tab: Tab, *kinds: str) -> list[str]:
     """Return names of what servers offer: with the server, and also without it where the name is unique."""
-    said, found = meant(tab.fragment), []
+    prefix, names = unquoted(tab.fragment), []
     for kind in kinds:
         full = [f"{c.name}:{item.name}" for c in _host().find() for item in c.catalog.cached(kind)]
         bare = [name.partition(":")[2] for name in full]
         times = Counter(bare) if tab.fragment else {}
-        found += [*full, *(name for name in bare if times.get(name) == 1 and not name.startswith("-"))]
-    return [shlex.quote(name) for name in found if name.startswith(said) and name.isprintable()]
+        names += [*full, *(name for name in bare if times.get(name) == 1 and not name.startswith("-"))]
+    return [shlex.quote(name) for name in names if name.startswith(prefix) and name.isprintable()]
 
 
 def tool_arguments(tab: Tab) -> list[str]:
     """Return the arguments of the tool that is the line's first word, or the values of the one being typed."""
-    tool = _known("tools", meant(tab.positional[0]))[1]
+    tool = _lookup("tools", unquoted(tab.positional[0]))[1]
     if tool is None:
         return []
     root = schema.input_root(tool.input_schema)
@@ -185,22 +187,26 @@ def tool_arguments(tab: Tab) -> list[str]:
     if equals:
         field = _field_at(root, _names_in(name))
         return starting(tab, valued(name, _choices(field)) if field else ())
-    used = {meant(word).partition("=")[0].removesuffix(":") for word in tab.positional[1:]}
+    used = {unquoted(word).partition("=")[0].removesuffix(":") for word in tab.positional[1:]}
     prefix, dot, _ = tab.fragment.rpartition(".")
     parent = _field_at(root, _names_in(prefix)) if prefix else root
     fields = {f"{prefix}{dot}{argument_name(child.name)}=": child for child in (parent.children if parent else ())}
     return starting(
         tab,
-        [word for word, child in fields.items() if child.kind == "array" or meant(word).removesuffix("=") not in used],
+        [
+            word
+            for word, child in fields.items()
+            if child.kind == "array" or unquoted(word).removesuffix("=") not in used
+        ],
     )
 
 
 def _field_at(field: Field, path: Iterable[str]) -> Field | None:
     for name in path:
-        found = next((child for child in field.children if child.name == name), None)
-        if found is None:
+        child_field = next((child for child in field.children if child.name == name), None)
+        if child_field is None:
             return None
-        field = found
+        field = child_field
     return field
 
 
@@ -215,7 +221,7 @@ def prompt_arguments(tab: Tab) -> list[str]:
     """Return the arguments of the prompt that is the line's first word, or the server's values for one."""
     from mcp_types import PromptReference
 
-    connection, prompt = _known("prompts", meant(tab.positional[0]))
+    connection, prompt = _lookup("prompts", unquoted(tab.positional[0]))
     if connection is None or prompt is None:
         return []
     names = [argument.name for argument in prompt.arguments or ()]
@@ -230,15 +236,15 @@ def forms(tab: Tab) -> list[str]:
 
 def form_arguments(tab: Tab) -> list[str]:
     """Return the arguments of the tool, prompt or template that is the line's first word."""
-    name = meant(tab.positional[0])
+    name = unquoted(tab.positional[0])
     for connection, template in _templates():
         if template.uri_template == name:
             names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^{}]*)\}", name)))
             return _from_server(tab, names, connection, _reference(name))
-    return tool_arguments(tab) if _known("tools", name)[1] else prompt_arguments(tab)
+    return tool_arguments(tab) if _lookup("tools", name)[1] else prompt_arguments(tab)
 
 
-def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
+def _lookup(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
     server, _, rest = name.partition(":")
     for connection in _host().find():
         for item in connection.catalog.cached(kind):
@@ -248,16 +254,16 @@ def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
 
 
 def _templates() -> list[tuple[Connection, Any]]:
-    found = _host().find()
-    return [(connection, template) for connection in found for template in connection.catalog.cached("templates")]
+    connections = _host().find()
+    return [(connection, template) for connection in connections for template in connection.catalog.cached("templates")]
 
 
 def _resources(tab: Tab) -> list[str]:
-    said = unescape_word(meant(tab.fragment))
+    prefix = unescape_word(unquoted(tab.fragment))
     uris = [str(r.uri) for c in _host().find() for r in c.catalog.cached("resources")]
-    uris = [uri for uri in uris if uri.startswith(said)]
+    uris = [uri for uri in uris if uri.startswith(prefix)]
     for connection, template in _templates():
-        uris += _continuations(connection, template.uri_template, said)
+        uris += _continuations(connection, template.uri_template, prefix)
     return [word for word in map(schema.as_word, dict.fromkeys(uris)) if word]
 
 
@@ -295,7 +301,7 @@ class PlaceInTemplate(NamedTuple):
 def place_in(template: str, text: str) -> PlaceInTemplate | None:
     """Find where a text ends in a URI template; None if it fits none of the template's URIs."""
     before, rest = "", text
-    given: dict[str, str] = {}
+    variables: dict[str, str] = {}
     pieces = _PIECES.findall(template)
     for number, (literal, operator, variable) in enumerate(pieces):
         if not rest.startswith(literal):
@@ -304,11 +310,11 @@ def place_in(template: str, text: str) -> PlaceInTemplate | None:
         if not variable or operator not in ("", "+") or "," in variable:
             return None  # the end, or an expression of more than one plain value
         after = pieces[number + 1][0] if number + 1 < len(pieces) else ""
-        value, found, _ = rest.partition(after) if after else (rest, "", "")
-        if not found:
+        value, separator, _ = rest.partition(after) if after else (rest, "", "")
+        if not separator:
             safe = "/:?#[]@!$&'()*+,;=%" if operator else ""
-            return PlaceInTemplate(before, variable, value, after, given, safe)
-        given[variable] = unquote(value)
+            return PlaceInTemplate(before, variable, value, after, variables, safe)
+        variables[variable] = unquote(value)
         before, rest = before + value, rest[len(value) :]
     return None
 
@@ -334,21 +340,21 @@ def _reference(template: str) -> Any:
 
 def _from_server(tab: Tab, names: list[str], connection: Connection, reference: Any) -> list[str]:
     """Return the names of arguments that are not given yet, or the server's values for the argument being typed."""
-    given = dict(map(assigned, tab.positional[1:]))
+    arguments = dict(map(assigned, tab.positional[1:]))
     name, equals, _ = tab.fragment.partition("=")
     if not equals:
-        return starting(tab, [f"{argument_name(name)}=" for name in names if name not in given])
+        return starting(tab, [f"{argument_name(name)}=" for name in names if name not in arguments])
     values: list[str] = []
     with suppress(MCPMagicError):  # Tab shows no errors
-        values = _ask(connection, reference, ".".join(_names_in(name)), assigned(tab.fragment)[1], given)
+        values = _ask(connection, reference, ".".join(_names_in(name)), assigned(tab.fragment)[1], arguments)
     return [word for word in valued(name, values) if word.isprintable()]
 
 
-def _ask(connection: Connection, reference: Any, argument: str, value: str, given: Mapping[str, str]) -> list[str]:
+def _ask(connection: Connection, reference: Any, argument: str, value: str, context: Mapping[str, str]) -> list[str]:
     """Return the server's values that begin with `value`."""
-    key = (connection.name, id(connection), reference.model_dump_json(), argument, value, *sorted(given.items()))
+    key = (connection.name, id(connection), reference.model_dump_json(), argument, value, *sorted(context.items()))
     if key not in _cache or time.monotonic() - _cache[key][0] >= FRESH_SECONDS:
-        work = _wait_for(connection, key, reference, argument, value, dict(given))
+        work = _wait_for(connection, key, reference, argument, value, dict(context))
         try:
             run_nested(work)
         except RuntimeError:  # this loop cannot be nested; use the cache
@@ -364,10 +370,10 @@ async def _wait_for(connection: Connection, key: tuple[Any, ...], *question: Any
 
 
 async def _fill(
-    connection: Connection, key: tuple[Any, ...], reference: Any, argument: str, value: str, given: dict[str, str]
+    connection: Connection, key: tuple[Any, ...], reference: Any, argument: str, value: str, context: dict[str, str]
 ) -> None:
     try:
-        values = await connection.complete(reference, argument, value, given)
+        values = await connection.complete(reference, argument, value, context)
     except Exception:  # a server without completion offers no values
         values = []
     finally:
@@ -387,20 +393,20 @@ MAX_NAMES = 2000  # the most names of a folder that are examined: Tab has to be 
 
 def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:
     """Return words for the folders, which end with `/`, and the files of some suffixes, or of any."""
-    folder, slash, begun = unescape_word(meant(tab.fragment)).rpartition("/")
+    folder, slash, prefix = unescape_word(unquoted(tab.fragment)).rpartition("/")
     try:
         inside = list(islice(Path(folder + slash or ".").expanduser().iterdir(), MAX_NAMES))
     except (OSError, RuntimeError, ValueError):  # no such folder, no such user, or an invalid path
         return []
-    found = []
+    words = []
     for path in sorted(inside):
-        hidden = path.name.startswith(".") and not begun.startswith(".")
+        hidden = path.name.startswith(".") and not prefix.startswith(".")
         is_folder = path.is_dir()
         fits = is_folder or not (folders_only or (suffixes and path.suffix.lower() not in suffixes))
         left_out = hidden or path.name.startswith("__") or _INLINE.search(path.name)
-        if path.name.startswith(begun) and fits and not left_out:
-            found.append(as_word(f"{folder}{slash}{path.name}{'/' if is_folder else ''}"))
-    return starting(tab, filter(None, found))
+        if path.name.startswith(prefix) and fits and not left_out:
+            words.append(as_word(f"{folder}{slash}{path.name}{'/' if is_folder else ''}"))
+    return starting(tab, filter(None, words))
 
 
 COMPLETERS: dict[str, Completer] = {

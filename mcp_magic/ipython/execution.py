@@ -55,8 +55,8 @@ class AwaitMagics(ast.NodeTransformer):
         usual = self._shell.should_run_async
 
         def should_run_async(raw_cell: str, *, transformed_cell: str | None = None, **rest: Any) -> bool:
-            found = usual(raw_cell, transformed_cell=transformed_cell, **rest)
-            return found or self._awaits(transformed_cell or "")
+            is_async = usual(raw_cell, transformed_cell=transformed_cell, **rest)
+            return is_async or self._awaits(transformed_cell or "")
 
         self._shell.ast_transformers.append(self)
         vars(self._shell)["should_run_async"] = should_run_async
@@ -176,9 +176,9 @@ class Interrupts:
             if self._tasks == [task] and signal.getsignal(signal.SIGINT) == self._handle:
                 signal.signal(signal.SIGINT, self._previous)
             self._tasks.remove(task)
-            self._heard(task)
+            self._note_arrival(task)
 
-    def took(self, task: asyncio.Task[Any]) -> bool:
+    def was_interrupted(self, task: asyncio.Task[Any]) -> bool:
         """Whether the user interrupted the task (as opposed to code that cancelled it). Ask after `cancelling`."""
         return task in self._interrupted
 
@@ -221,10 +221,10 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, BUSY_SECONDS, BUSY_SECONDS)
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
-        self._heard(task)
+        self._note_arrival(task)
         task.cancel()
 
-    def _heard(self, task: asyncio.Task[Any]) -> None:
+    def _note_arrival(self, task: asyncio.Task[Any]) -> None:
         self._unheard.discard(task)
         if not self._unheard and _has_timers and signal.getsignal(signal.SIGALRM) == self._remind:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -246,9 +246,9 @@ _has_timers = hasattr(signal, "setitimer")  # Windows has none; there the second
 def _timer_is_free() -> bool:
     if not _has_timers or threading.current_thread() is not threading.main_thread():
         return False
-    known = signal.getsignal(signal.SIGALRM)
-    ours = isinstance(getattr(known, "__self__", None), Interrupts)
-    return ours or (known == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] == 0)
+    handler = signal.getsignal(signal.SIGALRM)
+    is_own = isinstance(getattr(handler, "__self__", None), Interrupts)
+    return is_own or (handler == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] == 0)
 
 
 def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
@@ -256,9 +256,9 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
     current = asyncio.current_task(task.get_loop())
     if current is task:
         return True
-    ours = DRAWING_ROOMS if current is None else BUSY_ROOMS
+    rooms = DRAWING_ROOMS if current is None else BUSY_ROOMS
     modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in walk_stack(frame)) if frame is not None else ()
-    return any(name.startswith(ours) for name in modules)
+    return any(name.startswith(rooms) for name in modules)
 
 
 interrupts = Interrupts()
@@ -334,9 +334,9 @@ def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
     """
     if IN_BROWSER or threading.current_thread() is not threading.main_thread():
         return
-    taken = signal.set_wakeup_fd(-1)
-    if taken != -1 and taken not in [wakeup.fileno() for wakeup in _wakeups]:
-        signal.set_wakeup_fd(taken)  # belongs to other code, for example asyncio
+    previous = signal.set_wakeup_fd(-1)
+    if previous != -1 and previous not in [wakeup.fileno() for wakeup in _wakeups]:
+        signal.set_wakeup_fd(previous)  # belongs to other code, for example asyncio
         return
     woken, wakeup = socket.socketpair()
     _wakeups[:] = [woken, wakeup]
@@ -370,11 +370,11 @@ def interrupting(task: asyncio.Task[Any]) -> Iterator[None]:
         with interrupts.cancelling(task):
             yield
     except asyncio.CancelledError as error:
-        if not interrupts.took(task):
+        if not interrupts.was_interrupted(task):
             raise
         message = str(error)
     else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
-        if not interrupts.took(task):
+        if not interrupts.was_interrupted(task):
             return
     # Not from the context: a nested loop steps its tasks in an except block, which would be it.
     raise on_one_line(KeyboardInterrupt(), message or "interrupted") from None

@@ -175,7 +175,7 @@ class MCPMagics(Magics, Settings):
 
 # Help, and suggestions for words that are not subcommands.
 
-MEANT = {
+EQUIVALENTS = {
     **dict.fromkeys(("add", "open", "start"), "'connect'"),
     **dict.fromkeys(("close", "remove", "rm", "stop"), "'disconnect'"),
     **dict.fromkeys(("describe", "info", "show"), "'tool'"),
@@ -206,21 +206,21 @@ def _no_subcommand(name: str) -> CommandError:
     elif ":" in name:
         near = f" Did you mean `%mcp call {name} ...`?"
     else:
-        near = f" Did you mean {MEANT[name]}?" if name in MEANT else did_you_mean(name, COMMANDS)
+        near = f" Did you mean {EQUIVALENTS[name]}?" if name in EQUIVALENTS else did_you_mean(name, COMMANDS)
     return CommandError(f"%mcp has no subcommand {name!r}.{near} `%mcp --help` lists them.")
 
 
 # `%mcp call?`: without this, IPython would look for a Python object `call`.
 
-_ASKED = re.compile(r"(?P<before>\s*(?:[^\W\d]\w*\s*=\s*)?)%{1,2}mcp\s+(?P<name>[a-z]+)\s*\?{1,2}(?P<end>\s*)")
+_HELP_REQUEST = re.compile(r"(?P<before>\s*(?:[^\W\d]\w*\s*=\s*)?)%{1,2}mcp\s+(?P<name>[a-z]+)\s*\?{1,2}(?P<end>\s*)")
 
 
 def help_asked(lines: list[str]) -> list[str]:
     """Turn a cell of `%mcp SUBCOMMAND?` into `%mcp SUBCOMMAND --help`; for `ip.input_transformers_cleanup`."""
-    found = _ASKED.fullmatch(lines[0]) if len(lines) == 1 else None
-    if found is None:
+    match = _HELP_REQUEST.fullmatch(lines[0]) if len(lines) == 1 else None
+    if match is None:
         return lines
-    return [f"{found['before']}%mcp {found['name']} --help{found['end']}"] if found["name"] in COMMANDS else lines
+    return [f"{match['before']}%mcp {match['name']} --help{match['end']}"] if match["name"] in COMMANDS else lines
 
 
 class EmptyCells:
@@ -289,9 +289,9 @@ def _is_ours(step: tuple[FrameType, int]) -> bool:
 
 def _forget_values(error: BaseException | None, traceback: TracebackType | None) -> None:
     """Clear the local variables of our frames and of what they called; the user's own cells keep theirs."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
         below_ours = False
         for step in walk_tb(traceback):
             below_ours = below_ours or _is_ours(step)
@@ -350,14 +350,16 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     shell.magics_manager.registry.pop(MCPMagics.__name__, None)
     shell.configurables.remove(magics)  # type: ignore[arg-type]
     shell.Completer.custom_matchers[:] = [
-        each for each in shell.Completer.custom_matchers if getattr(each, "matcher_identifier", "") != COMPLETER
+        matcher
+        for matcher in shell.Completer.custom_matchers
+        if getattr(matcher, "matcher_identifier", "") != COMPLETER
     ]
     shown_again(shell)
 
 
 def _magics(shell: InteractiveShell) -> MCPMagics | None:
-    found = shell.magics_manager.registry.get(MCPMagics.__name__)
-    return found if isinstance(found, MCPMagics) else None
+    magics = shell.magics_manager.registry.get(MCPMagics.__name__)
+    return magics if isinstance(magics, MCPMagics) else None
 
 
 # Tab in `%mcp` lines and in the first line of `%%mcp_agent`.
@@ -378,12 +380,12 @@ def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[Completio
 
     @context_matcher(identifier=COMPLETER, priority=100)  # type: ignore[untyped-decorator]
     def mcp_matcher(context: CompletionContext) -> SimpleMatcherResult:
-        found = _LINE.search(context.text_until_cursor)
-        if found is None:
+        match = _LINE.search(context.text_until_cursor)
+        if match is None:
             return SimpleMatcherResult(completions=[])
         from mcp_magic.ipython.completion import candidates
 
-        rest = found["rest"] if found["agent"] is None else f"{AGENT.name}{found['agent']}"
+        rest = match["rest"] if match["agent"] is None else f"{AGENT.name}{match['agent']}"
         fragment, texts, kinds = candidates(rest, dict(shell.user_ns), magics, magics.state.agents)
         if not texts and _takes_text(fragment):
             texts = [fragment]  # IPython suppresses its other matchers only for a match, and they offer Python's names

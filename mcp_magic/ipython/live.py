@@ -93,7 +93,7 @@ class LiveView:
         self._last = self._loop.time() + after - interval
         self._later: asyncio.TimerHandle | None = None
 
-    def changed(self) -> None:
+    def request_update(self) -> None:
         """Update as soon as the interval is over."""
         when = self._last + self._interval
         if when <= self._loop.time():
@@ -133,11 +133,11 @@ class LiveView:
             self._panel = None
 
     def _put(self, bundles: Mapping[int, dict[str, Any]]) -> None:
-        for key, shown in bundles.items():
+        for key, data in bundles.items():
             if key in self._shown:
-                self._shown[key](shown if shown["text/plain"] else {})  # an output without data is not drawn
-            elif shown["text/plain"]:
-                self._shown[key] = self._show(shown)
+                self._shown[key](data if data["text/plain"] else {})  # an output without data is not drawn
+            elif data["text/plain"]:
+                self._shown[key] = self._show(data)
 
     def use(self, panel: LivePanel) -> None:
         """Show a panel in place of the first display, until it is no longer live."""
@@ -189,7 +189,7 @@ class LivePanel:
     def refresh(self) -> None:
         """Draw the changes."""
         rows = self._rows()
-        gone = [self._made.pop(key) for key in list(self._made) if key not in rows]
+        removed = [self._made.pop(key) for key in list(self._made) if key not in rows]
         for key, row in rows.items():
             if key not in self._made:
                 self._made[key] = self._make(row)
@@ -199,7 +199,7 @@ class LivePanel:
         children = tuple(self._made[key][0] for key, row in rows.items() if row.html or row.buttons)
         if self.widget.children != children:
             self.widget.children = children
-        for _, _, scope in gone:
+        for _, _, scope in removed:
             scope.close()
 
     def _make(self, row: Row) -> tuple[Any, Any, Any]:
@@ -244,18 +244,18 @@ class _AtTheEnd:
 
     live = False
 
-    def changed(self, transcript: Transcript) -> None:
+    def update(self, transcript: Transcript) -> None:
         pass
 
-    flush = end = changed
+    flush = end = update
 
     def view(self, transcript: Transcript, app: App) -> None:
         pass
 
     def broken_off(self, transcript: Transcript) -> None:
-        shown = mimebundle(transcript)
-        if shown["text/plain"] and transcript.is_answered:  # the request and the error appear anyway
-            show_below(shown)
+        bundle = mimebundle(transcript)
+        if bundle["text/plain"] and transcript.is_answered:  # the request and the error appear anyway
+            show_below(bundle)
 
 
 class _InDisplays:
@@ -275,8 +275,8 @@ class _InDisplays:
             )
         return self._view
 
-    def changed(self, transcript: Transcript) -> None:
-        self._view_of(transcript).changed()
+    def update(self, transcript: Transcript) -> None:
+        self._view_of(transcript).request_update()
 
     def view(self, transcript: Transcript, app: App) -> None:
         self.flush(transcript)  # the card of its call stands above
@@ -294,7 +294,7 @@ class _InTerminal:
     def __init__(self) -> None:
         self._printed = 0
 
-    def changed(self, transcript: Transcript) -> None:
+    def update(self, transcript: Transcript) -> None:
         texts = transcript.complete_texts(self._printed)
         self._printed += len(texts)
         if texts:
@@ -303,13 +303,13 @@ class _InTerminal:
             if text:
                 print(text, flush=True)
 
-    flush = changed
+    flush = update
 
     def view(self, transcript: Transcript, app: App) -> None:
         pass
 
     def end(self, transcript: Transcript) -> None:
-        self.changed(transcript)
+        self.update(transcript)
         if transcript.summary and transcript.show != "none":
             print(f"\n{transcript.summary}", flush=True)
 
@@ -319,7 +319,7 @@ class _InTerminal:
 Screen = _AtTheEnd | _InDisplays | _InTerminal
 """Shows a transcript.
 
-Its `live` says whether it has shown everything when the run ends. `changed` shows the changes soon, `flush` now, and
+Its `live` says whether it has shown everything when the run ends. `update` shows the changes soon, `flush` now, and
 `view` the view of a call below its card. `end` finishes after a run, `broken_off` after one that broke off, so that the
 cell has no value to show.
 """
@@ -362,8 +362,8 @@ def shown_once(shell: InteractiveShell, run: Any) -> None:
 def shown_again(shell: InteractiveShell) -> None:
     """Undo `shown_once`."""
     formatter = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
-    for each in [each for each, display in formatter.type_printers.items() if display.__module__ == __name__]:
-        formatter.pop(each)
+    for kind in [kind for kind, display in formatter.type_printers.items() if display.__module__ == __name__]:
+        formatter.pop(kind)
     vars(shell.displayhook).pop("write_output_prompt", None)
 
 
@@ -406,13 +406,13 @@ class Reporting:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
             gets_clicks = self._gets_clicks if where.widgets and where.allow_stdin else None
             self._boards[cell] = LiveBoard(gets_clicks, show_below if where.allow_stdin else _show_updated)
-        changed = self._boards[cell].add(report)
+        update = self._boards[cell].add(report)
         if where.widgets and where.allow_stdin:
-            return changed
+            return update
         lines = _ReportLines(report, lambda text: print(clean(text), flush=True))
 
         def both() -> None:
-            changed()
+            update()
             lines()
 
         return both
@@ -425,7 +425,7 @@ class Reporting:
         lines, board = _ReportLines(report, write), self._in_terminal
         board.add(report)
 
-        def changed() -> None:
+        def update() -> None:
             lines()
             if report.state != "running":
                 board.end(report)
@@ -434,7 +434,7 @@ class Reporting:
             ends = "stops the turn" if longest and longest[0].button == "Stop" else "cancels"
             status.show(f"{wait_line(longest[0])}{more} · Ctrl-C {ends}" if longest else "")
 
-        return changed
+        return update
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"
@@ -511,18 +511,18 @@ class LiveBoard:
         if self._offering is None and self._gets_clicks is not None:
             self._offering = self._loop.create_task(self._offer(self._gets_clicks), context=self._context.copy())
 
-        def changed() -> None:
+        def update() -> None:
             if report.state != "running":
-                self._ended(report)
+                self._end(report)
             else:
-                self._view.changed()
+                self._view.request_update()
 
-        return changed
+        return update
 
-    def _ended(self, report: Report) -> None:
+    def _end(self, report: Report) -> None:
         self.board.end(report)
         if self.board.running:
-            self._view.changed()
+            self._view.request_update()
             return
         if self._offering is not None:
             self._offering.cancel()
@@ -560,7 +560,7 @@ def _html(markup: Markup) -> str:
 
 # Live logs of a server, until Interrupt.
 
-LISTED = 50  # lines listed of each kind by default
+MAX_LISTED = 50  # lines listed of each kind by default
 
 FOLLOWED = 500  # the last lines that are kept while following, and listed at the end
 
@@ -579,15 +579,15 @@ async def follow(
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
         return before, "not followed: you cannot interrupt it here; --seconds S follows for a time"
-    shown: deque[LogMessage] = deque(before, maxlen=FOLLOWED)
-    said = ""
+    messages: deque[LogMessage] = deque(before, maxlen=FOLLOWED)
+    outcome = ""
 
     def render() -> dict[int, dict[str, Any]]:
-        if said:
-            return {0: {"text/html": page([note(f"{server}: {said}")]), "text/plain": f"{server}: {said}"}}
-        table = listing(server, shown)
+        if outcome:
+            return {0: {"text/html": page([note(f"{server}: {outcome}")]), "text/plain": f"{server}: {outcome}"}}
+        table = listing(server, messages)
         table.note = "following; Interrupt ends it"
-        return {0: bundle(table[-LISTED:].parts())}
+        return {0: bundle(table[-MAX_LISTED:].parts())}
 
     def show(new: Iterable[LogMessage]) -> None:
         if view is not None:
@@ -603,15 +603,15 @@ async def follow(
     with until_interrupted(), suppress(TimeoutError), LogFollower(current) as follower:
         async with asyncio.timeout(seconds):
             while (new := await follower.take()) is not None:
-                wanted = [message for message in new if message.logger == STDERR or at_least(message.level, least)]
-                if wanted:
-                    count += len(wanted)
-                    shown.extend(wanted)
-                    show(wanted)
+                matches = [message for message in new if message.logger == STDERR or at_least(message.level, least)]
+                if matches:
+                    count += len(matches)
+                    messages.extend(matches)
+                    show(matches)
                     await asyncio.sleep(FOLLOW_INTERVAL)
-    said = f"followed for {duration(time.monotonic() - started)}: {count:,} new"
+    outcome = f"followed for {duration(time.monotonic() - started)}: {count:,} new"
     show(())
-    return list(shown), said
+    return list(messages), outcome
 
 
 # Watches of resources: which ones run, and their surfaces.
@@ -726,19 +726,19 @@ class _UnattendedOutput:
         self._replace: Replace | None = None
         self._missed: dict[str, Any] | None = None
 
-    def show(self, shown: dict[str, Any]) -> Replace:
-        self._replace = show_below(shown)
+    def show(self, bundle: dict[str, Any]) -> Replace:
+        self._replace = show_below(bundle)
         self._cells.started.append(self._cell_started)
         return self._update
 
-    def _update(self, shown: dict[str, Any]) -> None:
+    def _update(self, bundle: dict[str, Any]) -> None:
         assert self._replace is not None
         if self._cells.running and self._cells.latest is not None:
             self._missed = None
-            self._cells.latest.copy().run(self._replace, shown)
+            self._cells.latest.copy().run(self._replace, bundle)
         else:
-            self._replace(shown)
-            self._missed = shown
+            self._replace(bundle)
+            self._missed = bundle
 
     def _cell_started(self) -> None:
         if self._missed is not None:

@@ -169,8 +169,8 @@ class Settings(Configurable):
         value = getattr(inst, trait.name, None)
         if not isinstance(trait, Secretive) or isinstance(value, str | None):
             return super().class_get_trait_help(trait, inst, helptext)
-        said = super().class_get_trait_help(trait, None, helptext)
-        return said.replace(f"Default: {trait.default_value_repr()}", f"Current: <{type(value).__name__}>")
+        text = super().class_get_trait_help(trait, None, helptext)
+        return text.replace(f"Default: {trait.default_value_repr()}", f"Current: <{type(value).__name__}>")
 
     def known_settings(self) -> dict[str, type]:
         """Return the names allowed in a declaration's `[settings]`, with their types."""
@@ -196,8 +196,10 @@ class Settings(Configurable):
         except TraitError:
             problem = self.trait_metadata(name, "help") or ""
         if problem:
-            shown = MASK if named_secrets({name: name}) else repr(Concealed(value) if isinstance(value, str) else value)
-            raise ConfigError(f"{where}: {shown} does not fit. {problem}")
+            value_text = (
+                MASK if named_secrets({name: name}) else repr(Concealed(value) if isinstance(value, str) else value)
+            )
+            raise ConfigError(f"{where}: {value_text} does not fit. {problem}")
 
     def pass_on(self) -> None:
         """Pass the settings on to the modules that use them; imports them here, since loading needs none of them."""

@@ -67,11 +67,11 @@ class Views:
         from mcp_magic.apps.app import App
 
         assert isinstance(result.app, App)
-        whole = Part.stack(*result.parts(), gap="\n\n")
-        folded = whole.folded(f"result of {result.server}:{result.tool}")
+        part = Part.stack(*result.parts(), gap="\n\n")
+        folded = part.folded(f"result of {result.server}:{result.tool}")
         html = joined([NO_ERROR, tag("div", folded.html, class_=RESULT)])
-        shown = bundle([Part(whole.plain, html)])
-        display(shown, raw=True)  # type: ignore[no-untyped-call]
+        data = bundle([Part(part.plain, html)])
+        display(data, raw=True)  # type: ignore[no-untyped-call]
         return self.show_below(result.app)
 
     def show_below(self, app: App) -> bool:

@@ -22,7 +22,7 @@ from mcp_magic.display import document
 from mcp_magic.display.document import (
     Budget,
     Part,
-    counted,
+    charge,
     error_label,
     fitting,
     joined,
@@ -41,7 +41,7 @@ from mcp_magic.display.tables import (
     describe,
     find_tables,
     is_wrapper,
-    meant,
+    main_tables,
     members_line,
     passages,
     typed,
@@ -347,7 +347,7 @@ class _Result(ABC):
     @cached_property
     def _frame(self) -> pd.DataFrame:
         sources = self._sources()
-        tables = [(source, rows) for source in sources for rows in meant(source.tables)]
+        tables = [(source, rows) for source in sources for rows in main_tables(source.tables)]
         full = [(source, rows) for source, rows in tables if not rows.single]
         first = min((source.rank for source, _ in full), default=0)
         tables = [(source, rows) for source, rows in full if source.rank == first] or tables[:1]
@@ -567,7 +567,7 @@ class ToolResult(_Result):
             label = f"error from {self._name}"
             parts.append(Part(label, tag("p", error_label(label))))
         if self._shows_data:
-            parts.append(counted(data_part(self._shown_data, budget), budget))
+            parts.append(charge(data_part(self._shown_data, budget), budget))
 
         def show(block: Any, budget: Budget) -> Part:
             if self.is_error and block.type == "text":

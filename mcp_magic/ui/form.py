@@ -55,9 +55,9 @@ class Form:
         self._shows_missing = False
         self._turned_back = False
         self._marked: list[Entry] = []
-        self.root = inputs.root_input(input_root(schema), self._scope, self._changed, self._entered)
+        self.root = inputs.root_input(input_root(schema), self._scope, self._on_input, self._entered)
         self._json = inputs.JsonInput(
-            root_field(True), inputs.Place(self._scope, self._changed, self._entered, "the arguments")
+            root_field(True), inputs.Place(self._scope, self._on_input, self._entered, "the arguments")
         )
         text, tooltip = _TO_JSON
         self.toggle = self._scope.make(
@@ -122,11 +122,11 @@ class Form:
             if value is not UNSET and not unread:
                 unread.append(Problem((), f"expected a JSON object, got {write_json(value, None)[:60]}"))
             value = {}
-        if any(not each.path for each in unread):
+        if any(not problem.path for problem in unread):
             return value, find_problems({}, {}, unread)
         return value, find_problems(value, self.schema, unread)
 
-    def _changed(self) -> None:
+    def _on_input(self) -> None:
         self._scope.keep_focus()
         self._check()
         for listener in self._listeners:

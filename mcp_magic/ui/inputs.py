@@ -143,7 +143,7 @@ class Input(ABC):
 
     @property
     def _within(self) -> Place:
-        return replace(self.place, on_change=self._changed)
+        return replace(self.place, on_change=self._on_input)
 
     @contextmanager
     def _silently(self) -> Iterator[None]:
@@ -157,7 +157,7 @@ class Input(ABC):
     def _control(self, kind: type[Any], layout: str = "field", **traits: Any) -> Any:
         """Return a widget with its name, whose `value` the user changes."""
         self.control = self.scope.make(kind, layout, name=self.hint, **traits)
-        self.control.observe(self._changed, "value")
+        self.control.observe(self._on_input, "value")
         if issubclass(kind, ipywidgets.Text):
             on_enter(self.control, self.place.on_enter)
         return self.control
@@ -178,7 +178,7 @@ class Input(ABC):
         with self._silently():
             self.widget.value = text
 
-    def _changed(self, *_: Any) -> None:
+    def _on_input(self, *_: Any) -> None:
         """Call the listener, unless the change is our own."""
         if not self._quiet:
             self.place.on_change()
@@ -197,7 +197,7 @@ def register(*kinds: str, rank: int = 100) -> Callable[[I], I]:
     def add(cls: I) -> I:
         cls.rank = rank
         for kind in kinds:
-            FIELDS[kind] = sorted([cls, *FIELDS.get(kind, ())], key=lambda each: -each.rank)
+            FIELDS[kind] = sorted([cls, *FIELDS.get(kind, ())], key=lambda input_class: -input_class.rank)
         return cls
 
     return add
@@ -242,7 +242,7 @@ class ChoiceInput(Input):
         choices = self._choices(field)
         self._values = [UNSET, *(value for value, _ in choices)]
         self.widget = self._menu_of([label for _, label in choices])
-        self.widget.observe(self._changed, "value")
+        self.widget.observe(self._on_input, "value")
 
     @classmethod
     def draws(cls, field: Field) -> bool:
@@ -313,8 +313,8 @@ class SeveralInput(Input):
 
     def _tick(self, number: int, ticked: bool) -> None:
         if not self._quiet:
-            self._ticked = [other for other in self._ticked if other != number] + [number] * ticked
-            self._changed()
+            self._ticked = [before for before in self._ticked if before != number] + [number] * ticked
+            self._on_input()
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         return [self._values[number] for number in self._ticked]
@@ -385,10 +385,10 @@ class Entry:
 
     def set(self, value: Any) -> None:
         """Show any JSON value; UNSET clears the entry."""
-        meant = choose(self.field)
-        null = value is None and self.field.nullable and not meant.states
+        usual = choose(self.field)
+        null = value is None and self.field.nullable and not usual.states
         large = measure(value)[0] > MAX_NODES
-        self._use(meant if null else fallback() if large else choose(self.field, value))
+        self._use(usual if null else fallback() if large else choose(self.field, value))
         if null:
             self._become(None)
             return
@@ -459,9 +459,9 @@ class Entry:
         if self.input.states:
             return []
         if self._send is None and self.input.blank is not UNSET and not self._place.required:
-            self._send = self._box(f"send {name}", "leave it out, or send it even when it is empty", self._sent)
+            self._send = self._box(f"send {name}", "leave it out, or send it even when it is empty", self._on_send)
         if self._null is None and self.field.nullable:
-            self._null = self._box(f"{name} is null", "send null", self._nulled)
+            self._null = self._box(f"{name} is null", "send null", self._on_null)
         self._ticking = True
         for box, value in ((self._send, self._state is not UNSET), (self._null, self._state is None)):
             if box is not None:
@@ -474,7 +474,7 @@ class Entry:
         box.observe(on_tick, "value")
         return box
 
-    def _sent(self, change: Any) -> None:
+    def _on_send(self, change: Any) -> None:
         if self._ticking:
             return
         if change["new"]:
@@ -483,7 +483,7 @@ class Entry:
             self.set(UNSET)
         self._notify()
 
-    def _nulled(self, change: Any) -> None:
+    def _on_null(self, change: Any) -> None:
         if self._ticking:
             return
         empty = UNSET if self.input.blank is UNSET or not self._place.required else _VALUE
@@ -525,11 +525,11 @@ class _Row(NamedTuple):
 class Names:
     """Additional names with a value each, to add and to remove; `taken` are the names that the schema lists."""
 
-    def __init__(self, field: Field, place: Place, taken: Collection[str]) -> None:
+    def __init__(self, field: Field, place: Place, reserved: Collection[str]) -> None:
         self.field = field
         self._place = place
         self._scope = scope = place.scope
-        self._taken = taken
+        self._taken = reserved
         self._rows: dict[str, _Row] = {}
         self._name = scope.make(
             ipywidgets.Text, "", placeholder="another name", name=f"a name to add to {place.name}".removesuffix(" to ")
@@ -648,16 +648,16 @@ class ArrayInput(Input):
         row.entry.give()
         self._rows.append(row)
         self._arrange()
-        self._changed()
+        self._on_input()
         row.entry.input.focus()
 
     def _removed(self, row: _Row) -> None:
         self._rows.remove(row)
         if self.field.prefix:  # the items of a tuple get the fields of their new positions
-            self.set([other.entry.get() for other in self._rows])
+            self.set([remaining.entry.get() for remaining in self._rows])
         self._arrange()
         row.scope.close()
-        self._changed()
+        self._on_input()
 
     def _make(self, index: int) -> _Row:
         field = self.field.at(index) or Field("", True, resolver=_ANYTHING.resolver)
@@ -674,8 +674,8 @@ class ArrayInput(Input):
         for index, row in enumerate(self._rows):
             row.number.value = note_markup(f"{index}")
             row.remove.tooltip = f"remove {self._item} {index}"
-        shown = tuple(row.widget for row in self._rows) or (self._none,)
-        self.widget.children = (*shown, self._add)
+        widgets = tuple(row.widget for row in self._rows) or (self._none,)
+        self.widget.children = (*widgets, self._add)
 
 
 # Typed inputs: texts, numbers, JSON.
@@ -933,14 +933,14 @@ class FileInput(Input):
         data = bytes(file["content"])
         self._value = base64_text(data, self.field)
         self._show("", f"{one_line(str(file['name']), 80)}, {len(data):,} bytes")
-        self._changed()
+        self._on_input()
 
     def _typed(self, change: Any) -> None:
         if self._quiet:
             return
         self._value = change["new"].strip() or UNSET
         self._show(change["new"], "")
-        self._changed()
+        self._on_input()
 
     def _show(self, text: str, note: str) -> None:
         with self._silently():
@@ -1027,9 +1027,9 @@ class ObjectInput(Input):
             widgets.append(self._others().widget)
         layout = "inside" if self.place.depth else ""
         self._built = self.scope.make(ipywidgets.VBox, layout, children=tuple(widgets))
-        held, self._held = self._held, UNSET
-        if held:
-            self._write(held)
+        draft, self._held = self._held, UNSET
+        if draft:
+            self._write(draft)
         return self._built
 
     def _others(self) -> Names:
@@ -1088,14 +1088,14 @@ class UnionInput(Input):
         super().__init__(field, place)
         self._inner: Entry | None = None
         self._menu = self._menu_of([*_labels(field.variants), *(["null"] if field.nullable else [])])
-        self._menu.observe(self._chosen, "value")
+        self._menu.observe(self._on_choice, "value")
         self.widget = self.scope.make(ipywidgets.VBox, "", children=(self._menu,))
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
         return (value is None and field.nullable) or _variant(field, value) is not None
 
-    def _chosen(self, change: Any) -> None:
+    def _on_choice(self, change: Any) -> None:
         if self._quiet:
             return
         self._show(change["new"])
@@ -1103,7 +1103,7 @@ class UnionInput(Input):
             self._inner.restore()
             if self._inner.get() is UNSET:
                 self._inner.give()
-        self._changed()
+        self._on_input()
 
     def _show(self, number: int) -> None:
         """Show the input of a variant; it is built only now, because variants may contain the union itself."""
@@ -1144,13 +1144,13 @@ class UnionInput(Input):
 
 def _variant(field: Field, value: Any) -> int | None:
     """Return the first variant whose shape matches a value, else the first whose input holds it."""
-    meant = [number for number, each in enumerate(field.variants) if each.takes(value)]
+    matches = [number for number, each in enumerate(field.variants) if each.takes(value)]
     drawn = (
         number
         for number, variant in enumerate(field.variants)
         if variant.kind == "any" or choose(variant, value) is not fallback()
     )
-    return next(iter(meant), next(drawn, None))
+    return next(iter(matches), next(drawn, None))
 
 
 def _labels(variants: tuple[Field, ...]) -> list[str]:
@@ -1203,7 +1203,7 @@ class DateInput(Input):
         if not self._quiet:
             moment = change["new"]
             self._text = UNSET if moment is None else moment.isoformat()
-            self._changed()
+            self._on_input()
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the moment in ISO 8601 (RFC 3339), or UNSET."""

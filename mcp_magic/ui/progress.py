@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line", "wait_markup"]
 
 LINES = 5  # ended calls that have a line each, and waits; others are only counted
-KEPT = 50  # ended calls whose log messages are still shown
+MAX_ENDED = 50  # ended calls whose log messages are still shown
 MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
 LOG_CHARACTERS = 1000  # characters shown of a log message
 
@@ -32,7 +32,7 @@ class Board:
 
     def __init__(self) -> None:
         self.running: list[Report] = []
-        self._over: deque[Report] = deque(maxlen=KEPT)
+        self._over: deque[Report] = deque(maxlen=MAX_ENDED)
         self._calls = self._forgotten = 0
 
     def add(self, report: Report) -> None:
@@ -44,7 +44,7 @@ class Board:
         if report not in self.running:
             return
         self.running.remove(report)
-        if len(self._over) == KEPT:
+        if len(self._over) == MAX_ENDED:
             self._forgotten += self._over[0].logged
         self._over.append(report)
         if report.meter.count:
@@ -84,10 +84,10 @@ class Board:
 
     @property
     def _lines(self) -> list[str]:
-        shown = [report for report in self._over if report.meter.count][-LINES:]
-        more = self._calls - len(shown)
+        latest = [report for report in self._over if report.meter.count][-LINES:]
+        more = self._calls - len(latest)
         earlier = [f"… {plural(more, 'more calls')}"] if more > 0 else []
-        return [*earlier, *(outcome_text(report) for report in shown)]
+        return [*earlier, *(outcome_text(report) for report in latest)]
 
     def messages(self) -> tuple[list[str], Counter[str], int]:
         """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
@@ -107,7 +107,7 @@ class Board:
             return Markup()
         rest = note(f"… {more:,} more before: {self._where()}") if more > 0 else Markup()
         body = joined([rest, preformatted("\n".join(lines))])
-        return body if self.running else details(_counted(levels, self._forgotten), body)
+        return body if self.running else details(_messages_text(levels, self._forgotten), body)
 
     def bundle(self) -> dict[str, Any]:
         """Return the board as a mimebundle."""
@@ -132,8 +132,8 @@ def bar_markup(report: Report) -> Markup:
     """Return a call's title, bar and figures on one line."""
     name = one_line(report.title, 120)
     share = report.meter.share
-    done = {} if share is None else {"value": f"{share:.3f}"}  # a bar without a value moves, to show activity
-    bar = tag("progress", "", **done, max="1", style=_BAR, **{"aria-label": name})
+    value = {} if share is None else {"value": f"{share:.3f}"}  # a bar without a value moves, to show activity
+    bar = tag("progress", "", **value, max="1", style=_BAR, **{"aria-label": name})
     return joined([tag("b", name), bar, inline(report.words())])
 
 
@@ -173,7 +173,7 @@ def message_line(message: LogMessage) -> str:
     return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {text}")
 
 
-def _counted(levels: Counter[str], forgotten: int) -> str:
+def _messages_text(levels: Counter[str], forgotten: int) -> str:
     """Return the number of log messages in words.
 
     >>> _counted(Counter({"warning": 2, "error": 1}), 0), _counted(Counter(error=1), 0), _counted(Counter(error=1), 2)

@@ -15,7 +15,7 @@ import ipywidgets
 
 from mcp_magic._text import join_names, plural
 from mcp_magic.ask.question import EDIT, INTERRUPTED, NOT_ANSWERED, Reply, outcome_bundle
-from mcp_magic.display.arguments import changes, page_html, pages, written
+from mcp_magic.display.arguments import changes, page_html, pages, value_text
 from mcp_magic.display.document import page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import in_line
@@ -499,7 +499,7 @@ def sizes(values: Iterable[tuple[str, Any]]) -> str:
     >>> sizes([("note", "x" * 2000), ("rows", [1, 2])])
     'note (2,000 characters), rows (6 characters)'
     """
-    texts = [f"{in_line(name, 40)} ({plural(len(written(value)), 'characters')})" for name, value in values]
+    texts = [f"{in_line(name, 40)} ({plural(len(value_text(value)), 'characters')})" for name, value in values]
     return join_names(texts, 3)
 
 

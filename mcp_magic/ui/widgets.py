@@ -383,10 +383,10 @@ _CONTROLS = (
 )
 
 # Widgets whose kernel has gone: ipywidgets marks each of them by a sign of a broken chain.
-_GONE = ".jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic):not(.jupyter-widgets-disconnected *)"
-_LOST = (
-    f"{_GONE}>*{{display:none!important}}"
-    f"{_GONE}::before{{content:'Kernel restarted: run this cell again'!important;font:inherit!important;"
+_DISCONNECTED = ".jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic):not(.jupyter-widgets-disconnected *)"
+_DISCONNECTED_STYLE = (
+    f"{_DISCONNECTED}>*{{display:none!important}}"
+    f"{_DISCONNECTED}::before{{content:'Kernel restarted: run this cell again'!important;font:inherit!important;"
     "color:var(--jp-ui-font-color2,#666)!important;padding:0!important}"
 )
 
@@ -402,7 +402,7 @@ FORM_STYLE = Markup(
     ".mcp-named>.widget-label{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
     ".mcp-invalid :is(input,select,textarea){border-color:var(--jp-error-color1,#d32f2f)!important}"
     ".mcp-unseen{display:none}"  # also what says that the frontend has no anywidget
-    f"{_LOST}{_CONTROLS}</style>"
+    f"{_DISCONNECTED_STYLE}{_CONTROLS}</style>"
 )
 """Styles labels and problems in the theme's colours; they are readable without it."""
 

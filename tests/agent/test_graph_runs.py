@@ -113,7 +113,7 @@ async def test_no_clock_of_a_call_runs_while_its_server_asks(host, protocol, mon
     class Watching(Screen):
         transcript: Transcript
 
-        def changed(self, transcript: Transcript) -> None:
+        def update(self, transcript: Transcript) -> None:
             self.transcript = transcript
 
     host.elicitation.elicitor = elicitor

@@ -340,7 +340,7 @@ async def test_an_interrupt_ends_a_program_that_computes(host):
     agent = coder(host, "while True: pass", programs=Programs(seconds=60))
 
     class Screen:
-        def changed(self, transcript: Transcript) -> None:
+        def update(self, transcript: Transcript) -> None:
             if any(call.approved for call in transcript.calls):
                 approved.set()
 

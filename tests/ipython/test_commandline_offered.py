@@ -15,7 +15,7 @@ from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import NotOfferedError
 from mcp_magic.ipython.commandline import Invocation, State, parse, split_line
 from mcp_magic.ipython.commands import COMMANDS
-from mcp_magic.ipython.completion import argument_name, assigned, candidates, meant, valued
+from mcp_magic.ipython.completion import argument_name, assigned, candidates, unquoted, valued
 from mcp_magic.results.content import read_line
 from mcp_magic.schema import as_word, call_line, parse_arguments, prompt_line
 from mcp_magic.session.subscriptions import check_announces
@@ -142,7 +142,7 @@ def test_values_and_names_that_tab_offers_read_back(tmp_path):
             assert name.endswith(":") or assigned(word) == ("kind", text)
         (word,) = words_of(f"%mcp call srv:tool {argument_name(text)}=x")[2:]
         assert parse_arguments([word], {}, evaluate=evaluated_nothing) == {text: "x"}
-        assert meant(f"{argument_name(text)}=x") == word
+        assert unquoted(f"{argument_name(text)}=x") == word
 
 
 @pytest.mark.parametrize("command", ["connect", "record", "up", "roots srv"])

@@ -140,7 +140,7 @@ class Screen:
         self.shown: list[str] = []
         self.flushed: list[str] = []
 
-    def changed(self, transcript: Transcript) -> None:
+    def update(self, transcript: Transcript) -> None:
         self.shown.append(str(transcript))
 
     def flush(self, transcript: Transcript) -> None:

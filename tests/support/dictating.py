@@ -63,10 +63,10 @@ class PageScreen:
         self.transcript: Transcript | None = None
         self._came = asyncio.Event()
 
-    def changed(self, transcript: Transcript) -> None:
+    def update(self, transcript: Transcript) -> None:
         self.transcript = transcript
 
-    flush = changed
+    flush = update
 
     def view(self, transcript: Transcript, app: App) -> None:
         self.written.append(dict(transcript.calls[-1].arguments))

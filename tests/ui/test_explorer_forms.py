@@ -78,7 +78,7 @@ async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer):
     for item in tools:
         explorer.choose(item)
         explorer.detail.open_form()
-        explorer.detail.form.form._changed()  # as if somebody had typed
+        explorer.detail.form.form._on_input()  # as if somebody had typed
         forms.append(explorer.detail.form)
     explorer.detail.hide.click()
     assert [form.closed for form in forms] == [True] * 3 + [False] * (MAX_FORMS - 1)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def _complete_thread(tab: Tab) -> list[str]:
     from mcp_magic.agent.threads import thread_names
 
-    kept = thread_names(tab.settings.threads or None if tab.settings else None)
-    return completion.starting(tab, map(shlex.quote, kept))
+    names = thread_names(tab.settings.threads or None if tab.settings else None)
+    return completion.starting(tab, map(shlex.quote, names))
 
 
 def _complete_tools(tab: Tab) -> list[str]:
@@ -61,9 +61,9 @@ def _complete_model(tab: Tab) -> list[str]:
 async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
     """Combine the sources of a plan."""
     declared = _declared(invocation.state.agents, arguments.agent)
-    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    options = {name: value for name, value in vars(arguments).items() if value is not None}
     missing = [name for name in declared.get("servers", ()) if name not in invocation.host]
-    if missing and "servers" not in given:
+    if missing and "servers" not in options:
         raise UnknownServerError(
             f"the agent {arguments.agent!r} needs the server {missing[0]!r}, which is not connected; `%mcp up` "
             f"connects what is declared. Connected: {join_names(invocation.host)}"
@@ -81,10 +81,10 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
         "max_cost": None,
         "code": False,
     }
-    plan: dict[str, Any] = {"approve": None, **defaults, **declared, **given}
+    plan: dict[str, Any] = {"approve": None, **defaults, **declared, **options}
     if arguments.where and not plan["code"]:
         raise CommandError(f"%%mcp_agent: --in {arguments.where} goes with --code.")
-    plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
+    plan["model"] = _model(invocation, options.get("model"), declared.get("model"))
     plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
     for names in ("servers", "tools", "pin", "skills"):
         parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
@@ -92,22 +92,22 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
     return plan
 
 
-def _model(invocation: Invocation, given: str | None, declared: str | None) -> Any:
+def _model(invocation: Invocation, option: str | None, declared: str | None) -> Any:
     """Return the model. In a declaration, `$name` is a variable; a file's `{expression}` is not evaluated."""
-    if given is not None:
-        if given in invocation.variables and given.isidentifier():
+    if option is not None:
+        if option in invocation.variables and option.isidentifier():
             raise CommandError(
-                f"%%mcp_agent: there is no model {given!r}. Did you mean the variable: --model ${given}?"
+                f"%%mcp_agent: there is no model {option!r}. Did you mean the variable: --model ${option}?"
             )
-        return invocation.value(given)
+        return invocation.value(option)
     if declared is None:
         return invocation.settings.model
     if not declared.startswith("$"):
         return declared
-    found = invocation.variables.get(declared[1:])
-    if found is None:
+    value = invocation.variables.get(declared[1:])
+    if value is None:
         raise CommandError(f"%%mcp_agent: the agent is declared with model = {declared!r}; there is no such variable.")
-    return found
+    return value
 
 
 def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[str, Any]:
@@ -116,10 +116,10 @@ def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[st
     if name in agents:
         return agents[name]
     near = did_you_mean(name, agents)
-    known = (
+    hint = (
         f"Declared: {join_names(agents)}" if agents else "[agents.NAME] in a declaration makes one; `%mcp up` reads it."
     )
-    raise CommandError(f"%%mcp_agent: no agent {name!r}.{near} {known}")
+    raise CommandError(f"%%mcp_agent: no agent {name!r}.{near} {hint}")
 
 
 async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
@@ -341,7 +341,7 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
     if arguments.name and not arguments.fork:
         raise CommandError("%mcp agent: --name goes with --fork THREAD@TURN.")
-    done = ""
+    note = ""
     async with history.open_threads(invocation.settings.threads or None, fall_back=False) as opened:
         if arguments.cell is not None:
             return await _cell(invocation, opened, arguments.cell)
@@ -351,10 +351,10 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             thread, turn = await _thread_and_turn(arguments.fork, opened)
             name = arguments.name or f"{thread}-fork"
             turns = await history.fork_thread(opened, thread, turn, name)
-            done = f"{name!r} has {plural(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
+            note = f"{name!r} has {plural(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
         if arguments.delete:
             await history.delete_thread(opened, arguments.delete)
-            done = f"{arguments.delete!r} is deleted"
+            note = f"{arguments.delete!r} is deleted"
         threads = await history.list_threads(opened)
     columns = ("thread", "last request", "requests", "turns", "changed")
     rows = [(t.thread, t.last, t.requests, t.turns, t.changed[:19].replace("T", " ")) for t in threads]
@@ -362,7 +362,7 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         [dict(zip(columns, row, strict=True)) for row in rows],
         title=f"Threads in {opened.where}",
         empty="there are no threads yet: `%%mcp_agent` begins one",
-        note=done,
+        note=note,
         kind="threads",
     )
 
@@ -384,11 +384,11 @@ async def _cell(invocation: Invocation, saver: FallbackSaver, thread: str) -> Te
     from mcp_magic.agent.graph import cell_of
 
     if not thread:
-        thread = next((known.thread for known in await history.list_threads(saver)), "")
+        thread = next((info.thread for info in await history.list_threads(saver)), "")
     code = cell_of(await history.messages_of(saver, thread)) if thread else ""
     if not code:
-        what = f"the last request of {thread!r} has no program that ran" if thread else "there is no thread"
-        raise CommandError(f"%mcp agent: --cell: {what}; `%%mcp_agent --code` makes one.")
+        problem = f"the last request of {thread!r} has no program that ran" if thread else "there is no thread"
+        raise CommandError(f"%mcp agent: --cell: {problem}; `%%mcp_agent --code` makes one.")
     invocation.shell.set_next_input(code)
     return Text(f"the program of {thread!r} is in the next cell")
 
@@ -411,7 +411,7 @@ async def _thread_and_turn(text: str, saver: Any) -> tuple[str, int | None]:
     from mcp_magic.agent.threads import list_threads
 
     thread, at, turn = text.rpartition("@")
-    if not at or text in [known.thread for known in await list_threads(saver)]:
+    if not at or text in [info.thread for info in await list_threads(saver)]:
         return text, None
     if not turn.isdigit():
         raise CommandError(f"%mcp agent: --fork {text}: the turn is a number, for example {thread}@2.")

@@ -80,8 +80,8 @@ def _read_body(body: str, tool: Tool) -> dict[str, Any]:
         problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         fields = sorted(schema.input_root(tool.input_schema).children, key=lambda field: not field.is_mandatory)
         names = [field.name for field in fields if field.kind == "string" and field.name.isidentifier()]
-        named = names[0] if names else "NAME"
-        reason = f"the cell below %%mcp call is not JSON: {problem}; for its text as an argument write {named}=@cell"
+        argument = names[0] if names else "NAME"
+        reason = f"the cell below %%mcp call is not JSON: {problem}; for its text as an argument write {argument}=@cell"
     else:
         if isinstance(value, dict):
             return value
@@ -189,18 +189,18 @@ def _complete_method(tab: Tab) -> list[str]:
     connection = host.connections.get(tab.positional[0])
     if connection is None:
         return []
-    known = [*sorted(CLIENT_REQUESTS), *sorted(CLIENT_NOTIFICATIONS)]
-    return completion.starting(tab, [method for method, version in known if version == connection.protocol_version])
+    methods = [*sorted(CLIENT_REQUESTS), *sorted(CLIENT_NOTIFICATIONS)]
+    return completion.starting(tab, [method for method, version in methods if version == connection.protocol_version])
 
 
 async def _raw(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
     """Send the message; return the `result` of the answer unchanged."""
     connection = invocation.host[arguments.server]
-    given = _params(invocation, arguments.params)
+    params = _params(invocation, arguments.params)
     if arguments.notify:
-        await connection.notify(arguments.method, given)
+        await connection.notify(arguments.method, params)
         return None
-    return await connection.request(arguments.method, given, **timeouts(invocation, arguments))
+    return await connection.request(arguments.method, params, **timeouts(invocation, arguments))
 
 
 def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:
@@ -257,7 +257,7 @@ async def _check(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     _refuse_checks(arguments.arguments, tool, f"{connection.name}:{tool.name}")
     with connection.explain_misfits():
         values = invocation.arguments(arguments.arguments, tool.input_schema)
-    wanted = _schema(invocation, arguments.schema, tool.output_schema)
+    output_schema = _schema(invocation, arguments.schema, tool.output_schema)
     result = await connection.call_tool(tool.name, values, timeout=invocation.settings.call_timeout)
     outcomes = [("no error", results.succeeds(result))]
     if arguments.error is not None:
@@ -270,13 +270,13 @@ async def _check(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     ]
     if arguments.schema == OUTPUT:
         outcomes.append(("schema", result.unfit))
-    elif wanted is not None:
-        outcomes.append(("schema", results.fits(result, wanted)))
+    elif output_schema is not None:
+        outcomes.append(("schema", results.fits(result, output_schema)))
     if arguments.under is not None:
         outcomes.append((f"under {arguments.under:g} ms", results.within(result, arguments.under)))
-    failed = [f"{name}: {problem}" for name, problem in outcomes if problem]
-    if failed:
-        raise results.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failed), result)
+    failures = [f"{name}: {problem}" for name, problem in outcomes if problem]
+    if failures:
+        raise results.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failures), result)
     rows = [{"check": f"✓ {name}"} for name, _ in outcomes]
     return Listing(rows, title=f"{connection.name}:{tool.name}", columns=("check",), kind="checks")
 
@@ -285,35 +285,35 @@ def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
     """Refuse options typed as arguments, which would be sent and check nothing."""
     takes = {child.name for child in schema.input_root(tool.input_schema).children}
     for word, after in zip(words, [*words[1:], ""], strict=False):
-        said, _, value = ("==", "", word[2:]) if word.startswith("==") else word.partition("=")
-        check = "equals" if said == "==" else said
+        typed, _, value = ("==", "", word[2:]) if word.startswith("==") else word.partition("=")
+        check = "equals" if typed == "==" else typed
         if check in CHECKS and check not in takes:
             text = value or ("" if "=" in word.removeprefix("==") + after else after)
             line = f"--{check} {shlex.quote(text)}" if text else f"--{check}"
-            raise CommandError(f"%mcp assert: {said!r} is not an argument of {name}; write {line}")
+            raise CommandError(f"%mcp assert: {typed!r} is not an argument of {name}; write {line}")
 
 
-def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
+def _value(invocation: Invocation, word: str, result: ToolResult) -> Any:
     if result.data is not None:
         with suppress(ValueError, RecursionError):
-            return json.loads(given)  # a JSON object has the braces of an expression
-    return invocation.value(given)
+            return json.loads(word)  # a JSON object has the braces of an expression
+    return invocation.value(word)
 
 
-def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if given is None:
+def _schema(invocation: Invocation, word: str | None, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if word is None:
         return None
-    if given == OUTPUT:
+    if word == OUTPUT:
         if own is None:
             raise CommandError("%mcp assert: --schema output: the tool has no output schema.")
         return own
-    value = invocation.value(given)
+    value = invocation.value(word)
     if isinstance(value, dict):
         return value
     file = invocation.path(str(value))
-    found = parse_json(read_text(file, LARGEST_DATA), source=str(file))
-    if isinstance(found, dict):
-        return found
+    content = parse_json(read_text(file, LARGEST_DATA), source=str(file))
+    if isinstance(content, dict):
+        return content
     raise ArgumentsError(f"%mcp assert: --schema: {file} does not hold a JSON object")
 
 

@@ -129,14 +129,14 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
     if arguments.config:
         return await _from_file(invocation, arguments)
     target = _one_target(invocation, arguments.target)
-    given = await _asked_for(invocation, target, _session_options(invocation, arguments))
-    is_name = isinstance(target, str) and arguments.name is None and not _means_anything(target, given)
+    options = await _asked_for(invocation, target, _session_options(invocation, arguments))
+    is_name = isinstance(target, str) and arguments.name is None and not _means_anything(target, options)
     if is_name and target in invocation.host:
         from mcp_magic._host import open_again
 
         return await open_again(invocation.host, target)  # the server of a cell, which has no variable
-    async with _prepared(target, given):  # before the host is imported
-        return await invocation.host.connect(target, name=arguments.name, **given)
+    async with _prepared(target, options):  # before the host is imported
+        return await invocation.host.connect(target, name=arguments.name, **options)
 
 
 def _means_anything(target: Any, options: dict[str, Any]) -> bool:
@@ -168,22 +168,22 @@ async def _prepared(target: Any, options: dict[str, Any]) -> AsyncIterator[None]
 
 async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Ask about a configured server if a target names one; return the options, fixed to the server that was found."""
-    found: list[ServerEntry] = []
+    entries: list[ServerEntry] = []
 
     def find(name: str) -> ServerEntry:
-        found.append(options["find_entry"](name))
-        return found[0]
+        entries.append(options["find_entry"](name))
+        return entries[0]
 
     if not isinstance(target, str):
         return options
     with suppress(MCPMagicError):  # opening the target raises it
         resolve_target(target, **{**options, "find_entry": find})
-    if not found:
+    if not entries:
         return options
     from mcp_magic.ipython.ask import ask_for_servers
 
-    await ask_for_servers(invocation, found)
-    return {**options, "find_entry": lambda name: found[0]}
+    await ask_for_servers(invocation, entries)
+    return {**options, "find_entry": lambda name: entries[0]}
 
 
 def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[s
             "%mcp connect: --client-secret takes a variable, because the notebook keeps the line: "
             "--client-secret $secret, or --client-secret {os.environ['SECRET']}"
         )
-    said: dict[str, Any] = {
+    table: dict[str, Any] = {
         "client_id": arguments.client_id and invocation.text(arguments.client_id),
         "client_secret": secret and str(invocation.value(secret)),
         "private_key": arguments.private_key and invocation.text(arguments.private_key),
@@ -226,10 +226,10 @@ def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[s
         "redirect_port": arguments.redirect_port,
     }
     if arguments.auth == "client-credentials":
-        said["grant"] = "client_credentials"
+        table["grant"] = "client_credentials"
     elif arguments.auth is not None:
-        said["mode"] = arguments.auth
-    return {name: value for name, value in said.items() if value is not None} or None
+        table["mode"] = arguments.auth
+    return {name: value for name, value in table.items() if value is not None} or None
 
 
 def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
@@ -419,12 +419,14 @@ async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> List
     spec = host[name].spec if name in host else resolve_target(name, find_entry=find_server)[0]
     if not isinstance(spec, UrlSpec):
         raise CommandError(f"%mcp logout: {name} is not a server with a URL, so it has no log-in.")
-    specs = {known: connection.spec for known, connection in host.connections.items()}
-    closed = [known for known, other in specs.items() if isinstance(other, UrlSpec) and other.url == spec.url]
+    specs = {key: connection.spec for key, connection in host.connections.items()}
+    closed = [
+        key for key, other_spec in specs.items() if isinstance(other_spec, UrlSpec) and other_spec.url == spec.url
+    ]
     await host.disconnect(*closed)
     rows: list[dict[str, Any]] = [
-        {"server": name, "authorization server": each.authority, "tokens": each.outcome}
-        for each in await log_out(spec, host.logins)
+        {"server": name, "authorization server": logout.authority, "tokens": logout.outcome}
+        for logout in await log_out(spec, host.logins)
     ]
     note = f"disconnected: {', '.join(closed)}" if closed else ""
     empty = f"no tokens of {spec.where} are kept{'; ' + note if note else ''}"
@@ -451,12 +453,12 @@ async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> Doct
     from mcp_magic.doctor.examine import examine
 
     target = _one_target(invocation, arguments.target, "%mcp doctor")
-    given = _session_options(invocation, arguments)
+    options = _session_options(invocation, arguments)
     if arguments.config:
-        given["find_entry"] = _entries_of(invocation, arguments.config)[1]
-    given = await _asked_for(invocation, target, given)
-    asked = {"name": arguments.name, "call": arguments.call, "login": arguments.login}
-    return await examine(invocation.host, target, **asked, **given)
+        options["find_entry"] = _entries_of(invocation, arguments.config)[1]
+    options = await _asked_for(invocation, target, options)
+    own_options = {"name": arguments.name, "call": arguments.call, "login": arguments.login}
+    return await examine(invocation.host, target, **own_options, **options)
 
 
 DOCTOR = Implementation(

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 def never_reached(host: Host) -> dict[int, str]:
     """Return the numbers of the rules that never decide, each with the reason."""
-    found = unreached(host.consent.rules)
-    return {at + 1: f"never reached: rule {before + 1} comes before it" for at, before in found.items()}
+    pairs = unreached(host.consent.rules)
+    return {at + 1: f"never reached: rule {before + 1} comes before it" for at, before in pairs.items()}
 
 
 def fitting_nothing(host: Host) -> dict[int, str]:
@@ -43,13 +43,13 @@ def fitting_nothing(host: Host) -> dict[int, str]:
     sessions = host.find()
     if not sessions or not all(session.catalog.has("tools") for session in sessions):
         return {}
-    known = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
-    known += [f"{session.name}:{SAMPLING}" for session in sessions]
+    names = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
+    names += [f"{session.name}:{SAMPLING}" for session in sessions]
     remarks = {}
     for number, rule in enumerate(host.consent.rules, 1):
-        if not any(map(rule.names, known)):
+        if not any(map(rule.names, names)):
             server, _, rest = rule.tool.partition(":")
-            near = known if rule.single else [f"{name}:{rest}" for name in host if name != server]
+            near = names if rule.single else [f"{name}:{rest}" for name in host if name != server]
             remarks[number] = f"matches no known tool.{did_you_mean(rule.tool, near)}".removesuffix(".")
     return remarks
 
@@ -76,14 +76,14 @@ async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Nam
     return _rule_listing(invocation.host)
 
 
-def _rule_listing(host: Host, done: str = "") -> Listing:
+def _rule_listing(host: Host, action_note: str = "") -> Listing:
     consent, never, strays = host.consent, never_reached(host), fitting_nothing(host)
     rows = [
         {
             "rule": number,
             "decides": rule.action,
             "tool": rule.tool,
-            "arguments": _shown(rule.shown_arguments) or None,
+            "arguments": _arguments_text(rule.shown_arguments) or None,
             "for": f"run {rule.run}" if rule.run else "always",
             "reason": rule.reason or None,
             "from": rule.source or None,
@@ -94,15 +94,15 @@ def _rule_listing(host: Host, done: str = "") -> Listing:
     ]
     otherwise = f"if no rule matches, approval = {consent.policy!r} decides about calls of agents and servers"
     first = "--first puts a rule before the others" if never else ""
-    note = "; ".join(filter(None, (done, first, otherwise)))
+    note = "; ".join(filter(None, (action_note, first, otherwise)))
     return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=note)
 
 
-def _shown(arguments: Mapping[str, Any]) -> str:
-    from mcp_magic.display.arguments import MAX_NAME, written
+def _arguments_text(arguments: Mapping[str, Any]) -> str:
+    from mcp_magic.display.arguments import MAX_NAME, value_text
     from mcp_magic.display.visible import in_line
 
-    texts = {name: repr(value) if isinstance(value, str) else written(value) for name, value in arguments.items()}
+    texts = {name: repr(value) if isinstance(value, str) else value_text(value) for name, value in arguments.items()}
     return ", ".join(f"{in_line(name, MAX_NAME)}={in_line(text, MAX_SHOWN)}" for name, text in texts.items())
 
 
@@ -120,13 +120,13 @@ async def _approvals(invocation: Invocation, arguments: argparse.Namespace) -> L
             consent.add(rule)
     if arguments.save:
         write_text(invocation.path(arguments.save), write_rules(consent.rules, consent.definitions))
-        done = f"saved to {arguments.save}"
-        left = [
+        note = f"saved to {arguments.save}"
+        unsaved = [
             str(number) for number, rule in enumerate(consent.rules, 1) if rule.run is not None or rule.holds_secret
         ]
-        if left:
-            done += f" except rule {', '.join(left)}: rules of one run and rules with a secret are not written"
-        return _rule_listing(invocation.host, done)
+        if unsaved:
+            note += f" except rule {', '.join(unsaved)}: rules of one run and rules with a secret are not written"
+        return _rule_listing(invocation.host, note)
     return _rule_listing(invocation.host)
 
 
@@ -137,7 +137,7 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
             "asker": "you" if record.asker == PERSON else record.asker,
             "tool": f"{record.server}:{record.tool}",
-            "arguments": _shown(record.arguments),
+            "arguments": _arguments_text(record.arguments),
             "decision": record.decision,
             "by": "you" if record.by == PERSON else record.by,
             "changed": ", ".join(record.changed) or None,

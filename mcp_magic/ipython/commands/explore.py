@@ -160,13 +160,13 @@ async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: boo
     """Return what several servers list, and what went wrong with the others unless that is raised."""
     items: list[_T] = []
     problems: list[str] = []
-    for found in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(found, MCPMagicError) and not raising:
-            problems.append(str(found))
-        elif isinstance(found, BaseException):
-            raise found
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, MCPMagicError) and not raising:
+            problems.append(str(outcome))
+        elif isinstance(outcome, BaseException):
+            raise outcome
         else:
-            items += found
+            items += outcome
     return items, problems
 
 
@@ -247,15 +247,15 @@ async def _load_skill(skills: Skills, name: str) -> ResourceResult:
     if "://" in name:
         return (await skills.load(name)).result
     entries = await skills.list()
-    found = [skill for skill in entries if skill.name == name]
-    if not found:
+    matches = [skill for skill in entries if skill.name == name]
+    if not matches:
         names = [skill.name for skill in entries]
         message = f"no skill {name!r} is listed.{did_you_mean(name, names)} There are: {join_names(names)}"
         raise UnknownResourceError(message)
-    if len(found) > 1:
-        message = f"{len(found)} skills are named {name!r}; say which: {join_names(skill.uri for skill in found)}"
+    if len(matches) > 1:
+        message = f"{len(matches)} skills are named {name!r}; say which: {join_names(skill.uri for skill in matches)}"
         raise CommandError(message)
-    return (await skills.load(found[0])).result
+    return (await skills.load(matches[0])).result
 
 
 SKILLS = Implementation(
@@ -298,13 +298,13 @@ async def _form(invocation: Invocation, arguments: argparse.Namespace) -> Reques
 
 
 async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
-    known: list[str] = []
+    templates: list[str] = []
     for connection in [invocation.host[server]] if server else invocation.host.find():
         for template in await connection.listing("templates"):
             if template.uri_template == name:
                 return connection, template
-            known.append(template.uri_template)
-    near = did_you_mean(name, known)
+            templates.append(template.uri_template)
+    near = did_you_mean(name, templates)
     raise UnknownResourceError(f"no connected server has the template {name!r}.{near} `%mcp templates` lists them.")
 
 
@@ -422,13 +422,13 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
 async def _stop_watching(invocation: Invocation, uri: str | None, server: str | None) -> Listing:
     from mcp_magic.ipython.live import running
 
-    found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]
-    if uri is not None and not found:
-        watched = [one.watch.uri for one in running()]
+    matches = [entry for entry in running() if uri in (None, entry.watch.uri) and server in (None, entry.watch.server)]
+    if uri is not None and not matches:
+        watched = [entry.watch.uri for entry in running()]
         raise UnknownResourceError(f"{uri} is not watched.{did_you_mean(uri, watched)} Watched: {join_names(watched)}")
-    for one in found:
-        await one.stop("stopped by %mcp watch --stop")
-    return _watches(invocation.host, f"stopped: {join_names(one.watch.uri for one in found)}")
+    for entry in matches:
+        await entry.stop("stopped by %mcp watch --stop")
+    return _watches(invocation.host, f"stopped: {join_names(entry.watch.uri for entry in matches)}")
 
 
 def _watches(host: Host, note: str = "") -> Listing:
@@ -437,15 +437,15 @@ def _watches(host: Host, note: str = "") -> Listing:
     rows = [
         {
             "what": "resource",
-            "name": one.watch.uri,
-            "server": one.watch.server,
-            "state": one.watch.how,
-            "updates": one.watch.updates,
-            "last": _clock(one.watch.changed_at),
-            "since": _clock(one.watch.began),
-            "problem": one.watch.problem or None,
+            "name": entry.watch.uri,
+            "server": entry.watch.server,
+            "state": entry.watch.how,
+            "updates": entry.watch.updates,
+            "last": _clock(entry.watch.changed_at),
+            "since": _clock(entry.watch.began),
+            "problem": entry.watch.problem or None,
         }
-        for one in running()
+        for entry in running()
     ]
     rows += [
         {

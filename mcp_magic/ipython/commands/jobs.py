@@ -28,10 +28,10 @@ async def start(invocation: Invocation, call: Call) -> Job:
             f"%mcp call: {call.connection.name} makes no tasks, and in a terminal nothing runs between the commands; "
             "leave out --background"
         )
-    return _shown(invocation, await invocation.host.jobs.start(call))
+    return _show(invocation, await invocation.host.jobs.start(call))
 
 
-def _shown(invocation: Invocation, job: Job) -> Job:
+def _show(invocation: Invocation, job: Job) -> Job:
     """Show a job below the cell, with a button until it ends, and the view of its result then.
 
     Where that is not possible, its value is shown.
@@ -55,8 +55,8 @@ def _shown(invocation: Invocation, job: Job) -> Job:
     else:
         cancel = Button("Cancel", "times", f"Cancel {job.title[:80]}", job.cancel)
         view.use(LivePanel(lambda: {"job": Row(job.bundle()["text/html"]), "cancel": Row(buttons=(cancel,))}))
-        view.changed()
-        job.watch(lambda: view.update() if job.ended else view.changed())
+        view.request_update()
+        job.watch(lambda: view.update() if job.ended else view.request_update())
     shown_once(invocation.shell, job)
     return job
 
@@ -66,15 +66,15 @@ async def _jobs(invocation: Invocation, arguments: argparse.Namespace) -> Job | 
     if arguments.job is not None:
         job = jobs[arguments.job]
         if not arguments.cancel:
-            return _shown(invocation, job)
+            return _show(invocation, job)
         job.cancel()
         await job.wait()
         return job
     if arguments.cancel:
         raise CommandError("%mcp jobs: --cancel takes the number of a job: %mcp jobs 1 --cancel")
     notes = await jobs.resume() if arguments.resume else []
-    if not arguments.resume and (left := jobs.unfollowed):
-        notes = [f"{plural(left, 'tasks')} of an earlier kernel or session; `%mcp jobs --resume` takes up the rest"]
+    if not arguments.resume and (count := jobs.unfollowed):
+        notes = [f"{plural(count, 'tasks')} of an earlier kernel or session; `%mcp jobs --resume` takes up the rest"]
     rows = [
         {
             "job": job.number,

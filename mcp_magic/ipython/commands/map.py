@@ -102,14 +102,14 @@ async def _resumed(invocation: Invocation, arguments: argparse.Namespace) -> Map
     typed = {
         name: value for name, value in vars(arguments).items() if not (value is None or value is False or value == [])
     }
-    others = [_written(name) for name in typed if name not in (*_RESUMED, "resume", "out")]
+    others = [_on_the_line(name) for name in typed if name not in (*_RESUMED, "resume", "out")]
     if invocation.body is not None:
         others.append("the cell")
     if others:
-        taken = ", ".join(map(_written, _RESUMED))
+        options = ", ".join(map(_on_the_line, _RESUMED))
         names = join_names(others)
         raise CommandError(
-            f"%mcp map: --resume goes on with the map as it is: leave out {names}. It takes {taken} and -o."
+            f"%mcp map: --resume goes on with the map as it is: leave out {names}. It takes {options} and -o."
         )
     if arguments.out:
         invocation.shell.user_ns[arguments.out] = run
@@ -118,7 +118,7 @@ async def _resumed(invocation: Invocation, arguments: argparse.Namespace) -> Map
     return run
 
 
-def _written(name: str) -> str:
+def _on_the_line(name: str) -> str:
     """Return how an argument is written on the line."""
     return {"tool": "SERVER:TOOL", "arguments": "NAME=VALUE"}.get(name) or f"--{name.replace('_', '-')}"
 
@@ -215,11 +215,11 @@ def _joined(text: str, parts: Sequence[re.Match[str]], per_row: Any) -> PerRow:
     values = [per_row(part[1]) for part in parts]
 
     def compute(row: Row, results: Mapping[str, Any]) -> str:
-        written, end = [], 0
+        pieces, end = [], 0
         for part, value in zip(parts, values, strict=True):
-            written += [text[end : part.start()], str(value.compute(row, results))]
+            pieces += [text[end : part.start()], str(value.compute(row, results))]
             end = part.end()
-        return "".join([*written, text[end:]])
+        return "".join([*pieces, text[end:]])
 
     return PerRow(text, compute)
 
@@ -321,8 +321,8 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
         raise CommandError("%mcp bench: --concurrency takes numbers of calls in flight: --concurrency 1,4,16")
     address = getattr(connection.spec, "url", "")
     if address and urlsplit(address).hostname not in LOOPBACK:
-        what = f"{connection.name}:{tool.name} for {arguments.seconds:g} s, {max(levels)} at a time"
-        text = f"Call {what}? The server is not on this machine."
+        calls = f"{connection.name}:{tool.name} for {arguments.seconds:g} s, {max(levels)} at a time"
+        text = f"Call {calls}? The server is not on this machine."
         if not await Asking(invocation.cells, invocation.settings, invocation.host).confirm(text):
             raise DeniedError(
                 f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not approve."

@@ -78,8 +78,8 @@ async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None
     if old is None or old.state != "open":
         return None
     if not isinstance(getattr(old.spec, "server", None), CellServer):
-        taken = f"%%mcp_server: {name!r} is connected, and is not a server of this notebook"
-        raise CommandError(f"{taken}; take another name, or `%mcp disconnect {name}` first.")
+        problem = f"%%mcp_server: {name!r} is connected, and is not a server of this notebook"
+        raise CommandError(f"{problem}; take another name, or `%mcp disconnect {name}` first.")
     try:
         return await interface_of(old)
     except MCPMagicError:
@@ -98,11 +98,11 @@ async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str)
     with _among(shell.user_ns, marks.names):
         crash = await _crash(code, shell.user_ns)
     if crash is not None:
-        said = f"{type(crash).__name__}: {one_line(str(crash), 300)}".rstrip(": ")
+        reason = f"{type(crash).__name__}: {one_line(str(crash), 300)}".rstrip(": ")
         traceback = crash.__traceback__  # from the cell's own code on
         while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
             traceback = traceback.tb_next
-        error = CellCrashError(f"%%mcp_server: the cell raised {sentence(said)}{live}")
+        error = CellCrashError(f"%%mcp_server: the cell raised {sentence(reason)}{live}")
         raise error.with_traceback(traceback) from crash.with_traceback(traceback)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     public = [name for name in dict.fromkeys(names) if not name.startswith("_")]
@@ -219,9 +219,9 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     elif arguments.server is not None:
         await _serve_at(invocation, arguments.server, arguments.port)
     rows = [
-        {"server": each.name, "url": each.url, "token in": str(each.token_file)}
-        for each in served.values()
-        if each.running
+        {"server": serving.name, "url": serving.url, "token in": str(serving.token_file)}
+        for serving in served.values()
+        if serving.running
     ]
     return Listing(
         rows,
@@ -287,12 +287,12 @@ async def _export(invocation: Invocation, arguments: argparse.Namespace) -> Text
 def _cell_server(invocation: Invocation, name: str) -> CellServer:
     from mcp_magic.server.cell import CellServer
 
-    servers = {known: getattr(c.spec, "server", None) for known, c in invocation.host.connections.items()}
-    found = servers[invocation.host[name].name]
-    if isinstance(found, CellServer):
-        return found
-    made = [known for known, server in servers.items() if isinstance(server, CellServer)]
-    raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {join_names(made)}.")
+    servers = {key: getattr(c.spec, "server", None) for key, c in invocation.host.connections.items()}
+    server_of_name = servers[invocation.host[name].name]
+    if isinstance(server_of_name, CellServer):
+        return server_of_name
+    names = [key for key, server in servers.items() if isinstance(server, CellServer)]
+    raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {join_names(names)}.")
 
 
 EXPORT = Implementation(
@@ -314,10 +314,10 @@ EXPORT = Implementation(
 
 async def _record(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     notes: list[str] = []
-    meant = dict.fromkeys(("stop", "off", "end"), "`%mcp record --stop` stops using the cassette")
-    meant |= {mode: f"`%mcp record FILE --mode {mode}`" for mode in MODES}
-    if arguments.file in meant:
-        raise CommandError(f"%mcp record: {meant[arguments.file]}; a file of that name is ./{arguments.file}")
+    hints = dict.fromkeys(("stop", "off", "end"), "`%mcp record --stop` stops using the cassette")
+    hints |= {mode: f"`%mcp record FILE --mode {mode}`" for mode in MODES}
+    if arguments.file in hints:
+        raise CommandError(f"%mcp record: {hints[arguments.file]}; a file of that name is ./{arguments.file}")
     if arguments.stop and arguments.file:
         raise CommandError("%mcp record takes FILE, or --stop")
     if not arguments.file and (arguments.mode or arguments.pauses or arguments.in_process):
@@ -347,24 +347,24 @@ async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace)
     from mcp_magic._host import begin_again, leave_replayed
 
     path = invocation.path(invocation.text(arguments.file))
-    left = await leave_replayed(invocation.host)
+    replays = await leave_replayed(invocation.host)
     deck.insert(path, arguments.mode or "once", pauses=arguments.pauses, in_process=arguments.in_process or "live")
-    again, failed = await begin_again(invocation.host)
-    notes = [f"disconnected: {join_names(left)}"] if left else []
+    again, errors = await begin_again(invocation.host)
+    notes = [f"disconnected: {join_names(replays)}"] if replays else []
     notes += [f"opened again, so that the cassette has their beginning: {join_names(again)}"] if again else []
-    return notes + [f"{name}: {str(error).partition(chr(10))[0]}" for name, error in failed.items()]
+    return notes + [f"{name}: {str(error).partition(chr(10))[0]}" for name, error in errors.items()]
 
 
 async def _stop_cassette(invocation: Invocation) -> list[str]:
     from mcp_magic._host import leave_replayed
 
-    taken = deck.eject()
-    if taken is None:
+    cassette = deck.eject()
+    if cassette is None:
         return []
-    left = await leave_replayed(invocation.host)
-    counts = f"{plural(taken.recorded, 'lines')} written, {plural(taken.played, 'answers')} played"
-    notes = [f"{_near(taken.path, invocation.directory)}: {counts}"]
-    return notes + ([f"disconnected, because they were replayed: {join_names(left)}"] if left else [])
+    replays = await leave_replayed(invocation.host)
+    counts = f"{plural(cassette.recorded, 'lines')} written, {plural(cassette.played, 'answers')} played"
+    notes = [f"{_near(cassette.path, invocation.directory)}: {counts}"]
+    return notes + ([f"disconnected, because they were replayed: {join_names(replays)}"] if replays else [])
 
 
 def _near(path: Path, folder: Path) -> str:
@@ -379,7 +379,7 @@ RECORD = Implementation(
         Argument(
             "--mode",
             choices=tuple(MODES),
-            help="; ".join(f"{name}: {what}" for name, what in MODES.items()) + " (default: once)",
+            help="; ".join(f"{name}: {effect}" for name, effect in MODES.items()) + " (default: once)",
         ),
         Argument("--pauses", action="store_true", help="replay with the recorded pauses"),
         Argument(
@@ -423,7 +423,7 @@ async def _docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
 
     connection = invocation.connection(arguments.server)
     text = await page(connection)
-    return _written(invocation, arguments.out, text, connection) if arguments.out else _Markdown(text)
+    return _write(invocation, arguments.out, text, connection) if arguments.out else _Markdown(text)
 
 
 async def _stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
@@ -431,16 +431,16 @@ async def _stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
 
     connection = invocation.connection(arguments.server)
     text = module(connection.name, await connection.listing("tools"))
-    return _written(invocation, arguments.out, text, connection) if arguments.out else Text(text)
+    return _write(invocation, arguments.out, text, connection) if arguments.out else Text(text)
 
 
-def _written(invocation: Invocation, name: str, text: str, connection: Connection) -> Text:
+def _write(invocation: Invocation, name: str, text: str, connection: Connection) -> Text:
     file = invocation.path(invocation.text(name))
     write_text(file, text)
-    return _noted(f"{file}: {plural(len(text.splitlines()), 'lines')}", connection)
+    return _with_note(f"{file}: {plural(len(text.splitlines()), 'lines')}", connection)
 
 
-def _noted(text: str, connection: Connection) -> Text:
+def _with_note(text: str, connection: Connection) -> Text:
     """Return what was written of a server, and whether its program has changed since it was started."""
     return Text("\n".join(filter(None, (text, connection.outdated))))
 
@@ -461,20 +461,20 @@ STUBS = Implementation(
 )
 
 
-def _snapshot_file(invocation: Invocation, given: str | None, server: str) -> Path:
-    return invocation.path(invocation.text(given) if given else f"{server}.mcp.json")
+def _snapshot_file(invocation: Invocation, word: str | None, server: str) -> Path:
+    return invocation.path(invocation.text(word) if word else f"{server}.mcp.json")
 
 
 async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     from mcp_magic.server.snapshot import interface_of, snapshot_text
 
     connection = invocation.connection(arguments.server)
-    found = await interface_of(connection)
+    interface = await interface_of(connection)
     file = _snapshot_file(invocation, arguments.out, connection.name)
-    write_text(file, snapshot_text(found))
-    counts = ", ".join(plural(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
+    write_text(file, snapshot_text(interface))
+    counts = ", ".join(plural(len(interface[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
-    return _noted(f"{file}: {counts}; `{line}` says what has changed since.", connection)
+    return _with_note(f"{file}: {counts}; `{line}` says what has changed since.", connection)
 
 
 async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing:

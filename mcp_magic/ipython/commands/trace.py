@@ -46,7 +46,7 @@ from mcp_magic.ipython.commandline import (
     seconds_typed,
     timeouts,
 )
-from mcp_magic.ipython.live import LISTED, follow
+from mcp_magic.ipython.live import MAX_LISTED, follow
 from mcp_magic.notebook import host
 from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text, of_code
 from mcp_magic.records import Record, grouped, level
@@ -136,8 +136,8 @@ def _row(entries: list[Entry], others: Mapping[int, Entry]) -> dict[str, Any]:
         size = sum(entry.size for entry in entries)
         says = one_line(record.headline, SAYS)
         return {**row, "method": _label(entries), "bytes": size, "says": says, "message": record}
-    other = others.get(entry.pair or 0)
-    return row if other is None else {**row, "other": _block(other)}
+    pair = others.get(entry.pair or 0)
+    return row if pair is None else {**row, "other": _block(pair)}
 
 
 def _label(entries: Sequence[Entry]) -> str:
@@ -162,7 +162,7 @@ def summary(entry: Entry) -> str:
         return one_line(f"{code} ({meaning}): {text}", SAYS)
     if "result" in message:
         is_cut = entry.size > KEPT_BYTES
-        return _answer(message["result"], whole_length if is_cut else len, failed=entry.kind == "error")
+        return _answer(message["result"], whole_length if is_cut else len, is_failure=entry.kind == "error")
     params = _params(message.get("params"))
     if entry.unanswered:
         return one_line(": ".join(filter(None, [entry.unanswered, params])), SAYS)
@@ -172,10 +172,10 @@ def summary(entry: Entry) -> str:
 def _params(params: Any) -> str:
     if not isinstance(params, dict):
         return ""
-    shown = {name: value for name, value in params.items() if name != "_meta"}
-    name = shown.pop("name", None) if isinstance(shown.get("name"), str) else None
-    given = shown.pop("arguments", None) if name else None
-    parts = [name or "", brief(given, SAYS) if given else "", brief(shown, SAYS) if shown else ""]
+    members = {name: value for name, value in params.items() if name != "_meta"}
+    name = members.pop("name", None) if isinstance(members.get("name"), str) else None
+    arguments = members.pop("arguments", None) if name else None
+    parts = [name or "", brief(arguments, SAYS) if arguments else "", brief(members, SAYS) if members else ""]
     return one_line(" ".join(part for part in parts if part), SAYS)
 
 
@@ -188,20 +188,20 @@ def _words(name: str) -> str:
     return re.sub("(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", name)
 
 
-def _answer(result: Any, count: Callable[[list[Any]], int], *, failed: bool = False) -> str:
+def _answer(result: Any, count: Callable[[list[Any]], int], *, is_failure: bool = False) -> str:
     if not isinstance(result, dict):
         return one_line(brief(result, SAYS), SAYS)
     if isinstance(result.get("taskId"), str) and isinstance(result.get("status"), str):
-        ended = _answer(result["result"], count) if isinstance(result.get("result"), dict) else ""
-        says = [f"task {result['status'].replace('_', ' ')}", str(result.get("statusMessage") or ""), ended]
+        result_text = _answer(result["result"], count) if isinstance(result.get("result"), dict) else ""
+        says = [f"task {result['status'].replace('_', ' ')}", str(result.get("statusMessage") or ""), result_text]
         return one_line(": ".join(filter(None, says)), SAYS)
-    error = "tool error: " if failed or result.get("isError") is True else ""
+    error = "tool error: " if is_failure or result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         first = content[0]
         more = f" (+{plural(count(content) - 1, 'blocks')})" if len(content) > 1 else ""
-        said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
-        return one_line(f"{error}{said}", SAYS - len(more)) + more
+        text = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
+        return one_line(f"{error}{text}", SAYS - len(more)) + more
     lists = {_words(name): items for name, items in result.items() if isinstance(items, list)}
     counts = [plural(count(items), name) for name, items in lists.items()]
     plain = {
@@ -264,8 +264,8 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
         share = 2 * room // (len(rows) - number)
         heading = ", ".join(filter(None, [f"{row.get('number')} {row.get('way') or ''}", row.get("cut")]))
         blocks = [Block(heading, row.get("message"), bool(row.get("cut")))]
-        if other := row.get("other"):
-            blocks.insert(0 if row.get("way") == IN else 1, other)
+        if pair := row.get("other"):
+            blocks.insert(0 if row.get("way") == IN else 1, pair)
         body = beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)), ".df")
         opened = details(row.get("says") or "…", body, style="min-width:18em")
         room -= len(opened.encode())
@@ -277,7 +277,7 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
 
 # The subcommand.
 
-SHOWN = 100  # messages listed by default
+MAX_ROWS = 100  # messages listed by default
 
 
 async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline | Message:
@@ -296,24 +296,24 @@ async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> Trace
         e for e in entries if (e.failed or not arguments.errors) and fnmatchcase(e.method, arguments.method or "*")
     ]
     rows = trace_rows(matches)
-    chosen = rows if arguments.last is None else rows[-arguments.last :] if arguments.last > 0 else []
-    messages = [entry for row in chosen for entry in row]
+    last_rows = rows if arguments.last is None else rows[-arguments.last :] if arguments.last > 0 else []
+    messages = [entry for row in last_rows for entry in row]
     if arguments.plot:
         return timeline(messages)
     notes = []
     if arguments.export:
         write_text(invocation.path(arguments.export), "".join(f"{entry.as_json()}\n" for entry in messages))
         notes.append(f"{plural(len(messages), 'messages')} written to {arguments.export}, secrets masked")
-    shown = chosen[-SHOWN:] if arguments.last is None else chosen
-    if len(shown) < len(rows):
-        notes.append(f"the last {len(shown):,} of {len(rows):,} rows: --last N lists more")
+    visible_rows = last_rows[-MAX_ROWS:] if arguments.last is None else last_rows
+    if len(visible_rows) < len(rows):
+        notes.append(f"the last {len(visible_rows):,} of {len(rows):,} rows: --last N lists more")
     if trace.dropped:
         notes.append(f"{trace.dropped:,} older messages were dropped (settings trace_messages, trace_bytes)")
-    servers = {row[0].server for row in shown}
+    servers = {row[0].server for row in visible_rows}
     of = f" of {name or servers.pop()}" if name or len(servers) == 1 else ""
     empty = "nothing is kept: trace_messages is 0" if not trace.messages else "no such messages yet"
     others = {entry.number: entry for entry in trace.entries()}
-    listing = [_row(row, others) for row in shown]
+    listing = [_row(row, others) for row in visible_rows]
     title, note_ = f"Trace{of}", "; ".join(notes)
     return TraceListing(listing, title=title, columns=COLUMNS, empty=empty, note=note_, kind="messages")
 
@@ -403,21 +403,21 @@ def _title(*entries: Entry) -> str:
     return ", ".join(parts)
 
 
-def _plain(message: Any, limit: int, whole: str) -> str:
-    text = Record(message).shown if isinstance(message, str) else json_text(message, indent=2)
-    return shorten(text, limit) + (f"\n… more: {whole} has it" if len(text) > limit else "")
+def _plain(message: Any, limit: int, attribute: str) -> str:
+    text = Record(message).display_text if isinstance(message, str) else json_text(message, indent=2)
+    return shorten(text, limit) + (f"\n… more: {attribute} has it" if len(text) > limit else "")
 
 
-def beside(blocks: Sequence[Block], size: int, whole: str) -> Markup:
+def beside(blocks: Sequence[Block], size: int, attribute: str) -> Markup:
     """Return titles and messages as columns of at most about `size` bytes in all; `whole` has all that was recorded."""
     share = size // len(blocks)
     columns = []
     for title, message, is_cut in blocks:
         if isinstance(message, dict | list):
-            gone = left_out if is_cut else lambda value: None
-            body = tree(message, share, left_out=gone, rest=f"{whole} has them")
+            count_cut = left_out if is_cut else lambda value: None
+            body = tree(message, share, left_out=count_cut, rest=f"{attribute} has them")
         else:
-            body = preformatted_cell(_plain(message, share // 2, whole))
+            body = preformatted_cell(_plain(message, share // 2, attribute))
         columns.append(tag("div", joined([tag("p", tag("b", title)), body])))
     return tag("div", joined(columns), class_="mcp-pair")
 
@@ -430,7 +430,7 @@ TRACE = Implementation(
         ),
         Argument("--method", metavar="M", help="only this method and its answers; also with * and ?"),
         Argument("--errors", action="store_true", help="only what failed"),
-        Argument("--last", type=int, metavar="N", help=f"the last N messages (default: {SHOWN})"),
+        Argument("--last", type=int, metavar="N", help=f"the last N messages (default: {MAX_ROWS})"),
         Argument("--export", metavar="FILE", help="write them all as JSON Lines"),
         Argument("--plot", action="store_true", help="a timeline of the requests instead of a listing"),
         Argument("--clear", action="store_true", help="forget all messages, with SERVER only its own"),
@@ -488,10 +488,10 @@ def timeline(entries: Sequence[Entry]) -> Timeline:
     end = max(
         (entry.time + (entry.seconds or 0.0 if entry.kind == "request" else 0.0) for entry in entries), default=1.0
     )
-    failed = {entry.pair for entry in entries if entry.failed}
+    failures = {entry.pair for entry in entries if entry.failed}
     for row, lane in enumerate(lanes.values()):
         for entry in lane:
-            _draw(axes, row, entry, start, max((end - start) * SHORTEST, 1e-6), failed)
+            _draw(axes, row, entry, start, max((end - start) * SHORTEST, 1e-6), failures)
     axes.set_yticks(range(len(lanes)), [one_line(name, 60) for name in lanes], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
@@ -507,19 +507,19 @@ def _lanes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     for entry in entries:
         if entry.kind in ("answer", "error"):
             continue
-        what = "stderr" if entry.direction == STDERR else entry.label
+        label = "stderr" if entry.direction == STDERR else entry.label
         arrow = "" if entry.direction == STDERR or entry.direction == OUT else "← "
-        name = f"{arrow}{entry.server}: {what}"
+        name = f"{arrow}{entry.server}: {label}"
         lanes.setdefault(name if name in lanes or len(lanes) < LANES - 1 else "others", []).append(entry)
     return lanes
 
 
-def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed: Collection[int | None]) -> None:
+def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failures: Collection[int | None]) -> None:
     at = entry.time - start
     if entry.kind != "request":
         axes.plot([at], [row], marker="|", markersize=10, color=_COLOURS["failed" if entry.failed else "said"])
         return
-    state = "failed" if entry.failed or entry.number in failed else "unanswered" if entry.pair is None else "answered"
+    state = "failed" if entry.failed or entry.number in failures else "unanswered" if entry.pair is None else "answered"
     # the hatching marks a failure for readers who cannot tell the colours
     hatch = "////" if state == "failed" else None
     axes.barh(
@@ -538,21 +538,23 @@ LATEST = 30  # the number of requests that Tab offers; `%mcp trace` lists all
 def _complete_request(tab: Tab) -> dict[str, str]:
     """Return the numbers of the latest requests, each with a description."""
     requests = (entry for entry in host.trace.entries() if entry.kind == "request" and entry.direction == OUT)
-    sent = [entry for entry in requests if entry.method not in ONCE][: -LATEST - 1 : -1]
-    said = {str(entry.number): f"{entry.server} {entry.method} {_called(entry)}".rstrip() for entry in sent}
-    return {number: said[number] for number in completion.starting(tab, said)}
+    entries = [entry for entry in requests if entry.method not in ONCE][: -LATEST - 1 : -1]
+    descriptions = {
+        str(entry.number): f"{entry.server} {entry.method} {_item_name(entry)}".rstrip() for entry in entries
+    }
+    return {number: descriptions[number] for number in completion.starting(tab, descriptions)}
 
 
 def _complete_request_arguments(tab: Tab) -> list[str]:
     with suppress(NotFoundError, ValueError):
         entry = host.trace.find(int(tab.positional[0]))
         if entry.method == "tools/call":
-            tool = shlex.quote(f"{entry.server}:{_called(entry)}")
+            tool = shlex.quote(f"{entry.server}:{_item_name(entry)}")
             return completion.tool_arguments(replace(tab, positional=[tool, *tab.positional[1:]]))
     return []
 
 
-def _called(entry: Entry) -> str:
+def _item_name(entry: Entry) -> str:
     """Return the name of a request's tool or prompt, or ""."""
     params = entry.message.get("params") if entry.whole else None
     name = params.get("name") if isinstance(params, dict) else None
@@ -593,14 +595,14 @@ def _replayed_params(invocation: Invocation, connection: Connection, entry: Entr
     tools = connection.catalog.cached("tools") if entry.method == "tools/call" else ()
     schema: dict[str, Any] = next((tool.input_schema for tool in tools if tool.name == params.get("name")), {})
     with connection.explain_misfits():
-        changed = invocation.arguments(words, schema)
-    given = {**old, **changed}
-    hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
+        changes = invocation.arguments(words, schema)
+    arguments = {**old, **changes}
+    hidden = [name for name, value in old.items() if name not in changes and is_masked(value)]
     if hidden:
         raise ArgumentsError(
             f"%mcp replay: the trace keeps no secrets; type {join_names(f'{name}=...' for name in hidden)} again"
         )
-    return {**params, "arguments": given} if inside else given
+    return {**params, "arguments": arguments} if inside else arguments
 
 
 REPLAY = Implementation(
@@ -628,7 +630,7 @@ REPLAY = Implementation(
 
 # Logs.
 
-FAILED = "failed start"  # the source of stderr lines of a replacement server that could not be opened
+FAILED_START = "failed start"  # the source of stderr lines of a replacement server that could not be opened
 
 
 async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -643,24 +645,26 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         lines = _lines(host.failed[name], Masker(()).text, last)
         return _log_listing(name, lines, note=f"{name} could not be opened")
     connection = invocation.connection(name)
-    last = LISTED if arguments.last is None else max(arguments.last, 0)
-    said = ""
+    last = MAX_LISTED if arguments.last is None else max(arguments.last, 0)
+    remark = ""
     if arguments.level is not None and not await connection.set_log_level(arguments.level):
-        said = f"{connection.name} does not announce log messages"
+        remark = f"{connection.name} does not announce log messages"
     least = arguments.level or LEVELS[0]
     mask = connection.trace.masked
-    failed = _lines(host.failed.get(connection.name, ""), mask, last, FAILED)
-    messages = [*_lines(connection.stderr(), mask, last), *failed]
+    failed_lines = _lines(host.failed.get(connection.name, ""), mask, last, FAILED_START)
+    messages = [*_lines(connection.stderr(), mask, last), *failed_lines]
     logged = [message for message in connection.notices.messages if at_least(message.level, least)]
     messages += [replace(message, data=log_text(message.data, mask)) for message in logged[-last:] if last]
     if arguments.follow or arguments.seconds is not None:
-        messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _log_listing, least)
-    return _log_listing(connection.name, messages, connection.notices.logs.level, said)
+        messages, remark = await follow(invocation, connection.name, messages, arguments.seconds, _log_listing, least)
+    return _log_listing(connection.name, messages, connection.notices.logs.level, remark)
 
 
 def _records(messages: Sequence[LogMessage]) -> list[list[LogMessage]]:
     """Return the messages of each record: one, or lines of stderr."""
-    return grouped(messages, lambda each: (each.logger, each.data) if each.logger in (STDERR, FAILED) else None)
+    return grouped(
+        messages, lambda message: (message.logger, message.data) if message.logger in (STDERR, FAILED_START) else None
+    )
 
 
 def _joined(record: Sequence[LogMessage]) -> LogMessage:
@@ -681,7 +685,7 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
                 "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
                 "source": message.logger or "log",
                 "level": message.level or None,
-                "text": Record(message.data) if message.logger in (STDERR, FAILED) else Verbatim(message.data),
+                "text": Record(message.data) if message.logger in (STDERR, FAILED_START) else Verbatim(message.data),
             }
             for message in map(_joined, _records([*messages]))
         ],
@@ -696,8 +700,8 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
 def _lines(stderr: str, mask: Callable[[str], str], last: int, source: str = STDERR) -> list[LogMessage]:
     """Return the lines of the last records, masked as in the trace."""
     records = _records([LogMessage(0.0, "", source, line) for line in stderr.splitlines()])
-    chosen = [line for record in (records[-last:] if last > 0 else ()) for line in record]
-    return [replace(line, data=mask(line.data)) for line in chosen]
+    last_lines = [line for record in (records[-last:] if last > 0 else ()) for line in record]
+    return [replace(line, data=mask(line.data)) for line in last_lines]
 
 
 LOGS = Implementation(
@@ -710,7 +714,7 @@ LOGS = Implementation(
             complete=lambda tab: completion.starting(tab, [*host, *host.failed]),
             help="a connected server (default: the only one)",
         ),
-        Argument("--last", type=int, metavar="N", help=f"records of each kind (default: {LISTED})"),
+        Argument("--last", type=int, metavar="N", help=f"records of each kind (default: {MAX_LISTED})"),
         Argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log level from now on: {', '.join(LEVELS)}"),
         Argument("--follow", action="store_true", help="show new lines until Interrupt"),
         Argument("--seconds", type=seconds_typed, metavar="S", help="end --follow after that time"),

@@ -44,9 +44,9 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     notes: list[str] = []
     if not cell:  # a cell needs no yes: its code could do anything anyway
         current = {name: getattr(invocation.settings, name) for name in declaration.settings}
-        taken = displaced(invocation, declared, declaration.source)
+        conflicts = displaced(invocation, declared, declaration.source)
         loose = loosened(declaration, current)
-        notes = await ask_for_trust(invocation, declaration, loose, taken, dry=arguments.dry_run)
+        notes = await ask_for_trust(invocation, declaration, loose, conflicts, dry=arguments.dry_run)
     open_ = {name: connection.spec for name, connection in host.connections.items() if connection.state == "open"}
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
@@ -66,13 +66,13 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
             problem = Problem(str(entry.problem)) if entry.problem else None
             rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
-    notes += _said(declaration) + ([] if cell else shadowed(declaration, invocation.directory))
+    notes += _remarks(declaration) + ([] if cell else shadowed(declaration, invocation.directory))
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, cell, host))]
     empty = f"{declaration.source} declares no servers"
     return Listing(rows, title=title, empty=empty, note="; ".join(notes), kind="up")
 
 
-def _said(declaration: Declaration) -> list[str]:
+def _remarks(declaration: Declaration) -> list[str]:
     settings = [f"{name} = {display_value(value)}" for name, value in declaration.settings.items()]
     rules = [
         f"{action} {display_value(rule[action])}"
@@ -88,13 +88,13 @@ def _said(declaration: Declaration) -> list[str]:
 
 
 def _declaration(invocation: Invocation, file: str | None) -> Declaration:
-    known = invocation.settings.known_settings()
+    settings = invocation.settings.known_settings()
     if invocation.body is not None:
         return parse_declaration(
-            invocation.body, source="the cell", environ=os.environ, base=invocation.directory, settings=known
+            invocation.body, source="the cell", environ=os.environ, base=invocation.directory, settings=settings
         )
     path = invocation.path(file) if file else find_declaration(invocation.directory)
-    return load_declaration(path, settings=known)
+    return load_declaration(path, settings=settings)
 
 
 def _idle_rules(declaration: Declaration, cell: str, host: Host) -> list[str]:
@@ -124,8 +124,8 @@ def _row(
         return row | {"state": "failed", "problem": Problem(f"{type(outcome).__name__}: {outcome}")}
     if dry or connection is None:
         return row
-    seen = connection.info().row()
-    return row | {key: seen[key] for key in ("state", "transport", "protocol", "tools", "resources", "prompts")}
+    info = connection.info().row()
+    return row | {key: info[key] for key in ("state", "transport", "protocol", "tools", "resources", "prompts")}
 
 
 # How a declaration replaces the consent rules and agents of its earlier run.
@@ -147,28 +147,28 @@ def _take_over(invocation: Invocation, declaration: Declaration, cell: str, *, d
     """Replace the rules and agents of an earlier run by the declared ones, unless `dry`; return notes about it."""
     rules, agents = invocation.host.consent.rules, invocation.state.agents
     source = declaration.source
-    made = [(rule.source, rule.cell) == (source, cell) for rule in rules]
+    are_own = [(rule.source, rule.cell) == (source, cell) for rule in rules]
     new = [_rule(table, declaration, cell) for table in declaration.consent]
-    left = [
+    old_agents = [
         name
         for name, agent in agents.items()
         if (agent.get("source"), agent.get("cell")) == (source, cell) and name not in declaration.agents
     ]
-    gone = [f"`{rule}`" for rule, ours in zip(rules, made, strict=True) if ours and rule not in new]
-    gone += [f"agent {name}" for name in left]
-    others = [f"`{rule}`" for rule, ours in zip(rules, made, strict=True) if rule.source == source and not ours]
+    dropped = [f"`{rule}`" for rule, is_own in zip(rules, are_own, strict=True) if is_own and rule not in new]
+    dropped += [f"agent {name}" for name in old_agents]
+    others = [f"`{rule}`" for rule, is_own in zip(rules, are_own, strict=True) if rule.source == source and not is_own]
     if not dry:
         # in the place of the earlier ones: the order matters, since the first match decides
-        at = made.index(True) if True in made else len(rules)
-        rules[at:] = [*new, *(rule for rule, ours in zip(rules[at:], made[at:], strict=True) if not ours)]
-        for name in left:
+        at = are_own.index(True) if True in are_own else len(rules)
+        rules[at:] = [*new, *(rule for rule, is_own in zip(rules[at:], are_own[at:], strict=True) if not is_own)]
+        for name in old_agents:
             del agents[name]
         for name, agent in declaration.agents.items():
             agents[name] = {**agent, "source": source, "cell": cell}
-    said = [f"{'would be dropped' if dry else 'no longer in force'}: {join_names(gone)}"] if gone else []
+    notes = [f"{'would be dropped' if dry else 'no longer in force'}: {join_names(dropped)}"] if dropped else []
     if others and cell.startswith("text "):
-        said.append(f"still in force, from other cells: {join_names(others)} (`%mcp approvals --remove N` drops one)")
-    return said
+        notes.append(f"still in force, from other cells: {join_names(others)} (`%mcp approvals --remove N` drops one)")
+    return notes
 
 
 def _rule(table: dict[str, Any], declaration: Declaration, cell: str) -> Rule:

@@ -39,9 +39,9 @@ def _app(invocation: Invocation, word: str) -> App:
     app = getattr(value, "app", value)
     if isinstance(app, App):
         return app
-    named = "the last value" if word == LAST else word
+    noun = "the last value" if word == LAST else word
     raise CommandError(
-        f"%mcp view: {named} is no result of a tool with a view; `r = %mcp call SERVER:TOOL`, then `%mcp view $r`"
+        f"%mcp view: {noun} is no result of a tool with a view; `r = %mcp call SERVER:TOOL`, then `%mcp view $r`"
     )
 
 

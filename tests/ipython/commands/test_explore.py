@@ -74,9 +74,9 @@ async def test_explorer_forms_take_the_time_out_of_their_opening(magic):
     with closing(await magic("ui")) as explorer:
         magic.settings.call_timeout = 0.1
         for kind, item in (("tools", "never"), ("prompts", "never"), ("templates", "waiting://{name}")):
-            explorer.kinds.value, explorer.search.value = kind, item
-            await until(lambda: bool(explorer.found))
-            [chosen] = [one for one in explorer.found if one.kind == kind]
+            explorer.filter.kinds.value, explorer.filter.search.value = kind, item
+            await until(lambda: bool(explorer.matches))
+            [chosen] = [one for one in explorer.matches if one.kind == kind]
             explorer.choose(chosen)
             explorer.detail.open_form()
             explorer.detail.form.set_arguments({"name": "never"} if kind == "templates" else {})
