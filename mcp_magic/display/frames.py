@@ -56,13 +56,10 @@ def escaped(frame: pd.DataFrame) -> pd.DataFrame:
     Other frames stay plain ones, because some libraries ask for the exact type.
     """
     columns = (frame.iloc[:, index] for index in range(frame.shape[1]))
-    cells = (column.unique() if column.dtype == "string" else column.array for column in columns if _may_hide(column))
+    texts = (column for column in columns if column.dtype == "object" or column.dtype == "string")
+    cells = (column.unique() if column.dtype == "string" else column.array for column in texts)
     has_hidden = any(map(_is_hidden, frame.columns)) or any(any(map(_is_hidden, values)) for values in cells)
     return EscapedFrame(frame) if has_hidden else frame
-
-
-def _may_hide(column: pd.Series) -> bool:
-    return column.dtype == "object" or column.dtype == "string"
 
 
 def _is_hidden(cell: object) -> bool:

@@ -60,7 +60,7 @@ def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool
     """Return a value as cleaned JSON text of at most `limit` characters, and whether the text is complete."""
     beginning = _beginning(value, [limit + 1], 0)
     # Rows that Python has printed may hold values that JSON lacks, such as dates.
-    text = json.dumps(beginning, ensure_ascii=False, indent=indent, default=lambda other: cut(str(other), _STRING))
+    text = json.dumps(beginning, ensure_ascii=False, indent=indent, default=lambda item: cut(str(item), _STRING))
     text = clean(text)
     return text[:limit], len(text) <= limit
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -586,8 +587,13 @@ class Asking:
         with status.hidden():
             if question.elsewhere is not None and self._cells.kernel is None:
                 return await TerminalAsker().ask(question)
-            reveal = _show_for_now if self._cells.kernel is not None else None
-            return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
+
+            def reveal(text: str) -> Callable[[], None]:
+                return partial(show_below({"text/plain": text}), {"text/plain": "hidden again"})
+
+            is_kept = self._cells.kernel is not None  # a notebook saves what it shows
+            asker = InputAsker(seconds=until - loop.time(), reveal=reveal if is_kept else None)
+            return await asker.ask(question)
 
     # The hooks
 
@@ -693,12 +699,6 @@ class Asking:
             if not panel.waiting and not self._cells.is_running(cell):
                 del self._panels[cell]
                 panel.close()
-
-
-def _show_for_now(text: str) -> Callable[[], None]:
-    """Show text below the cell; return a function that removes it, so that the notebook does not save it."""
-    replace_it = show_below({"text/plain": text})
-    return lambda: replace_it({"text/plain": "hidden again"})
 
 
 def show_below(bundle: dict[str, Any]) -> Replace:

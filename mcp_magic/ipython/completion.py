@@ -283,7 +283,7 @@ def _continuations(connection: Connection, template: str, text: str) -> list[str
         return []
     if not at.variable:
         return [at.before]
-    values = _ask(connection, _reference(template), at.variable, unquote(at.value), at.given)
+    values = _ask(connection, _reference(template), at.variable, unquote(at.value), at.variables)
     return [at.before + quote(value, safe=at.safe, errors="replace") + at.after for value in values]
 
 
@@ -294,7 +294,7 @@ class PlaceInTemplate(NamedTuple):
     variable: str = ""
     value: str = ""  # the part that is typed
     after: str = ""  # the literal after the variable
-    given: Mapping[str, str] = MappingProxyType({})  # the variables before
+    variables: Mapping[str, str] = MappingProxyType({})  # the variables before
     safe: str = ""  # characters that are not percent-encoded in its values
 
 

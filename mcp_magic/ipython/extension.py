@@ -368,12 +368,6 @@ COMPLETER = "mcp_magic"
 _LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
 
 
-def _takes_text(fragment: str) -> bool:
-    """Return whether a word is an argument whose value is text: no Python object and no file."""
-    _, equals, value = fragment.partition("=")
-    return bool(equals) and value.lstrip("'\"")[:1] not in ("$", "{", "@")
-
-
 def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """Return the matcher for a shell's completer; it imports the completions when Tab is pressed."""
     from IPython.core.completer import SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -387,8 +381,10 @@ def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[Completio
 
         rest = match["rest"] if match["agent"] is None else f"{AGENT.name}{match['agent']}"
         fragment, texts, kinds = candidates(rest, dict(shell.user_ns), magics, magics.state.agents)
-        if not texts and _takes_text(fragment):
-            texts = [fragment]  # IPython suppresses its other matchers only for a match, and they offer Python's names
+        _, equals, value = fragment.partition("=")
+        if not texts and equals and value.lstrip("'\"")[:1] not in ("$", "{", "@"):
+            # The value is text. IPython suppresses its other matchers, which offer Python's names, only for a match.
+            texts = [fragment]
         return SimpleMatcherResult(
             completions=[SimpleCompletion(text, type=kinds.get(text, "mcp")) for text in texts],
             matched_fragment=fragment,

@@ -12,32 +12,37 @@ none. A wait without progress leaves an empty output, because a notebook cannot 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic._text import clean, duration
-from mcp_magic.display.document import bundle, mimebundle, note, page
-from mcp_magic.flight.progress import KEPT_MESSAGES
+from mcp_magic._text import clean, duration, plural
+from mcp_magic.display.document import (
+    Markup,
+    Part,
+    bundle,
+    details,
+    inline,
+    joined,
+    mimebundle,
+    note,
+    page,
+    preformatted,
+    tag,
+)
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.flight.progress import KEPT_MESSAGES, SIGNS
 from mcp_magic.ipython.ask import show_below
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.protocol import at_least
-from mcp_magic.ui.progress import (
-    LINES,
-    Board,
-    bar_markup,
-    message_line,
-    outcome_text,
-    report_line,
-    wait_line,
-    wait_markup,
-)
 from mcp_magic.watch import STDERR, LogFollower, status_text, update_line
 
 if TYPE_CHECKING:
@@ -47,7 +52,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.transcript import Transcript
     from mcp_magic.apps.app import App
-    from mcp_magic.display.document import Markup
     from mcp_magic.display.listing import Listing
     from mcp_magic.flight.progress import Report
     from mcp_magic.ipython.ask import Asking
@@ -182,9 +186,9 @@ class LivePanel:
     @property
     def view(self) -> dict[str, Any]:
         """The part of a mimebundle that shows the widget."""
-        from mcp_magic.ui.widgets import WIDGET_VIEW
+        from mcp_magic.ui.widgets import widget_view
 
-        return {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
+        return widget_view(self.widget)
 
     def refresh(self) -> None:
         """Draw the changes."""
@@ -213,12 +217,12 @@ class LivePanel:
         buttons = []
         for text, icon, tooltip, click in row.buttons:
             button = scope.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-            button.on_click(partial(self._clicked, click))
+            button.on_click(partial(self._click, click))
             buttons.append(button)
         children = (html, *buttons) if row.html else buttons
         return scope.make(ipywidgets.HBox, "line", children=children), html, scope
 
-    def _clicked(self, click: Callable[[], None], button: Any) -> None:
+    def _click(self, click: Callable[[], None], button: Any) -> None:
         def on_loop() -> None:
             click()
             if button.comm is not None:  # the row is still there
@@ -385,6 +389,142 @@ CANCEL_AFTER = 0.5
 TICK = 1.0  # most seconds between two updates, so that the elapsed time advances
 
 
+LINES = 5  # ended calls that have a line each, and waits; others are only counted
+MAX_ENDED = 50  # ended calls whose log messages are still shown
+MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
+LOG_CHARACTERS = 1000  # characters shown of a log message
+
+_BAR = "width:12em;margin:0 .6em;vertical-align:middle;accent-color:var(--jp-brand-color1,#1976d2)"
+
+
+class Board:
+    """What one cell waits for: calls that report progress or log messages, and whatever takes longer than a second."""
+
+    def __init__(self) -> None:
+        self.running: list[Report] = []
+        self._over: deque[Report] = deque(maxlen=MAX_ENDED)
+        self._calls = self._forgotten = 0
+
+    def add(self, report: Report) -> None:
+        """Add a call, at its first report."""
+        self.running.append(report)
+
+    def end(self, report: Report) -> None:
+        """Note that a call has ended."""
+        if report not in self.running:
+            return
+        self.running.remove(report)
+        if len(self._over) == MAX_ENDED:
+            self._forgotten += self._over[0].logged
+        self._over.append(report)
+        if report.meter.count:
+            self._calls += 1
+
+    @property
+    def measured(self) -> list[Report]:
+        """The running calls that report progress."""
+        return [report for report in self.running if report.meter.count]
+
+    @property
+    def waits(self) -> list[Report]:
+        """What is shown although it reports no progress, because it takes so long."""
+        return [report for report in self.running if report.waits]
+
+    def over(self) -> Part:
+        """Return a line for each of the last ended calls that reported progress."""
+        latest = [report for report in self._over if report.meter.count][-LINES:]
+        more = self._calls - len(latest)
+        earlier = [f"… {plural(more, 'more calls')}"] if more > 0 else []
+        return Part.stack(*map(Part.note, [*earlier, *map(outcome_text, latest)]))
+
+    def more_waits(self) -> Part:
+        """Return a line about the waits that have none; an empty part if there are none."""
+        more = len(self.waits) - LINES
+        return Part.note(f"… {plural(more, 'more waits')}" if more > 0 else "")
+
+    def waits_part(self) -> Part:
+        """Return what waits, one line each."""
+        return Part.stack(*map(wait_part, self.waits[:LINES]), self.more_waits())
+
+    def messages(self) -> tuple[list[str], Counter[str], int]:
+        """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
+        reports, by_time = [*self._over, *self.running], attrgetter("time")
+        last = sorted(heapq.nlargest(MESSAGES, (m for r in reports for m in r.messages), key=by_time), key=by_time)
+        levels: Counter[str] = sum((report.levels for report in reports), Counter())
+        return [message_line(message) for message in last], levels, levels.total() + self._forgotten - len(last)
+
+    def messages_part(self) -> Part:
+        """Return the log messages: unfolded while a call is running, then folded."""
+        lines, levels, more = self.messages()
+        if not lines:
+            return Part("", Markup())
+        servers = dict.fromkeys(report.server for report in [*self._over, *self.running] if report.logged)
+        commands = ", ".join(f"%mcp logs {one_line(server, 80)}" for server in servers)
+        rest = note(f"… {more:,} more before: {commands}") if more > 0 else Markup()
+        body = joined([rest, preformatted("\n".join(lines))])
+        html = body if self.running else details(_messages_text(levels, self._forgotten), body)
+        return Part("\n".join([f"… {more:,} more log messages before: {commands}"] * (more > 0) + lines), html)
+
+    def bundle(self, *, only_waits: bool = False) -> dict[str, Any]:
+        """Return the board, or only what waits, as a mimebundle."""
+        bars = Part.stack(*(Part(report_line(report), tag("p", bar_markup(report))) for report in self.measured))
+        parts = [self.waits_part()] if only_waits else [self.over(), bars, self.waits_part(), self.messages_part()]
+        whole = Part.stack(*parts)
+        return {"text/html": page(part.html for part in parts if part.html or only_waits), "text/plain": whole.plain}
+
+
+def bar_markup(report: Report) -> Markup:
+    """Return a call's title, bar and figures on one line."""
+    name = one_line(report.title, 120)
+    share = report.meter.share
+    value = {} if share is None else {"value": f"{share:.3f}"}  # a bar without a value moves, to show activity
+    bar = tag("progress", "", **value, max="1", style=_BAR, **{"aria-label": name})
+    return joined([tag("b", name), bar, inline(report.words())])
+
+
+def report_line(report: Report) -> str:
+    """Return a call's progress as one line of text.
+
+    >>> from mcp_magic.flight.progress import Report
+    >>> report = Report("math", "math:slow")
+    >>> report.meter.note(1, 4, "loading", 0.0)
+    >>> report_line(report)  # doctest: +ELLIPSIS
+    'math:slow: 1 of 4 (25 %) · ... · loading'
+    """
+    return f"{one_line(report.title, 120)}: {report.words()}"
+
+
+def wait_part(report: Report) -> Part:
+    """Return what waits, how long it has taken, and what it waits for; a screen reader says only what waits."""
+    name, words = one_line(report.title, 120), report.words()
+    html = joined([tag("span", name, role="status"), " · ", inline(words)])
+    return Part(f"{name} · {words}", tag("p", html, class_="mcp-note"))
+
+
+def outcome_text(report: Report) -> str:
+    """Return a call's outcome on one line."""
+    return f"{SIGNS[report.state]} {report_line(report)}"
+
+
+def message_line(message: LogMessage) -> str:
+    """Return a log message as text, possibly of several lines."""
+    when = f"{time.strftime('%H:%M:%S', time.localtime(message.time))} " if message.time else ""
+    level = f"{one_line(message.level, 20)} " if message.level else ""
+    text = shorten(str(message.data), LOG_CHARACTERS)
+    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {text}")
+
+
+def _messages_text(levels: Counter[str], forgotten: int) -> str:
+    """Return the number of log messages in words.
+
+    >>> _messages_text(Counter({"warning": 2, "error": 1}), 0), _messages_text(Counter(error=1), 2)
+    ('3 log messages: 2 warning, 1 error', '3 log messages')
+    """
+    total = plural(levels.total() + forgotten, "log messages")
+    kinds = ", ".join(f"{count:,} {one_line(level, 20)}" for level, count in levels.items())
+    return total if forgotten else f"{total}: {kinds}"
+
+
 class Reporting:
     """The notebook's reporter: shows what is waited for below the cell that waits."""
 
@@ -432,7 +572,7 @@ class Reporting:
             longest, others = board.waits[:1], len(board.waits) - 1
             more = f" · and {others:,} more" if others > 0 else ""
             ends = "stops the turn" if longest and longest[0].button == "Stop" else "cancels"
-            status.show(f"{wait_line(longest[0])}{more} · Ctrl-C {ends}" if longest else "")
+            status.show(f"{wait_part(longest[0]).plain}{more} · Ctrl-C {ends}" if longest else "")
 
         return update
 
@@ -495,7 +635,7 @@ class LiveBoard:
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
         self._view = LiveView(
-            lambda: {0: board.bundle() if gets_clicks is not None else board.waits_bundle()},
+            lambda: {0: board.bundle(only_waits=gets_clicks is None)},
             interval=INTERVAL,
             after=SHOW_AFTER,
             tick=TICK,
@@ -536,7 +676,7 @@ class LiveBoard:
     async def _offer(self, gets_clicks: Callable[[], Awaitable[bool]]) -> None:
         """Replace the lines by the widget with buttons, once something takes long enough."""
         await asyncio.sleep(0 if self.board.waits else CANCEL_AFTER)
-        while not self.board.is_busy:
+        while not (self.board.measured or self.board.waits):
             await asyncio.sleep(CANCEL_AFTER)
         if await gets_clicks():
             await asyncio.to_thread(import_module, "mcp_magic.ui.widgets")
@@ -545,12 +685,12 @@ class LiveBoard:
 
 def board_rows(board: Board) -> dict[Hashable, Row]:
     """Return a board as rows of a panel: a bar with a Cancel button for each call, between outcomes and messages."""
-    rows: dict[Hashable, Row] = {"over": Row(_html(board.over_markup()))}
+    rows: dict[Hashable, Row] = {"over": Row(_html(board.over().html))}
     for report in [*board.measured, *board.waits[:LINES]]:
         cancel = Button(report.button, "times", f"{report.button} {report.title[:80]}", report.cancel)
-        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else wait_markup(report)), (cancel,))
-    rows["more"] = Row(_html(note(board.more_waits())))
-    rows["messages"] = Row(_html(board.messages_markup()))
+        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else wait_part(report).html), (cancel,))
+    rows["more"] = Row(_html(board.more_waits().html))
+    rows["messages"] = Row(_html(board.messages_part().html))
     return rows
 
 
@@ -641,7 +781,7 @@ class Running:
         self._show()
         following = watch.follow(self._show, seconds=seconds, count=count)
         self._task = asyncio.create_task(following, name=f"mcp_magic watch {watch.uri}")
-        self._task.add_done_callback(self._done)
+        self._task.add_done_callback(self._free_cell)
 
     def _surface(self, cells: Cells, *, clicks: bool) -> Callable[[], None]:
         watch, where = self.watch, cells.circumstances()
@@ -661,7 +801,7 @@ class Running:
         buttons = (stop, go_on) if self._waits else (stop,)
         return {"watch": Row(watch.bundle()["text/html"]), buttons[1:] != (): Row(buttons=buttons)}
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _free_cell(self, task: asyncio.Task[None]) -> None:
         if _running.get(self._key) is self:
             del _running[self._key]
         self._free.set()

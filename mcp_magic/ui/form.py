@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -11,7 +13,6 @@ from mcp_magic.schema.fields import UNSET, input_root, root_field
 from mcp_magic.schema.validate import Problem, argument_problems, path_text, together
 from mcp_magic.ui import inputs
 from mcp_magic.ui.inputs import write_json
-from mcp_magic.ui.invalid import invalid_marker
 from mcp_magic.ui.widgets import WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: l
 
 _TO_JSON = "Edit as JSON", "all arguments as JSON"
 _TO_FIELDS = "Back to the fields", "each argument in its own field"
+
+
+@cache
+def _invalid_marker() -> type[Any] | None:
+    """Return a widget that sets `aria-invalid`, for screen readers, on the inputs of the box that holds it.
+
+    It shows nothing. None without anywidget.
+    """
+    try:
+        from anywidget import AnyWidget
+    except ImportError:
+        return None
+    script = File(__file__).with_name("invalid.js").read_text(encoding="utf-8")
+    return type("InvalidMarker", (AnyWidget,), {"_esm": script})
 
 
 class Form:
@@ -68,7 +83,9 @@ class Form:
         self._nothing = self._scope.make(ipywidgets.HTML, "label", value=note_markup("It takes no arguments."))
         self._body = self._scope.make(ipywidgets.VBox, "")
         parts = (self._body, self._rest, *([self.toggle] if scope is None else []))
-        self.widget = self._scope.make(ipywidgets.VBox, "form", children=(*parts, *invalid_marker(self._scope)))
+        if (marker := _invalid_marker()) is not None:
+            parts = (*parts, self._scope.make(marker, _dom_classes=("mcp-unseen",)))
+        self.widget = self._scope.make(ipywidgets.VBox, "form", children=parts)
         self._show_face()  # without a check: nothing was entered yet, and the first check imports jsonschema
 
     @property

@@ -1144,7 +1144,7 @@ class UnionInput(Input):
 
 def _variant(field: Field, value: Any) -> int | None:
     """Return the first variant whose shape matches a value, else the first whose input holds it."""
-    matches = [number for number, each in enumerate(field.variants) if each.takes(value)]
+    matches = [number for number, variant in enumerate(field.variants) if variant.takes(value)]
     drawn = (
         number
         for number, variant in enumerate(field.variants)

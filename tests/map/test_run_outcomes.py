@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from mcp_magic import ArgumentsError
+from mcp_magic.ipython.live import Board, outcome_text
 from mcp_magic.map.run import map_steps
-from mcp_magic.ui.progress import Board, outcome_text
 from tests.environments import ROOT
 from tests.support.mapped import offer, prepared, step
 
@@ -108,12 +108,12 @@ async def test_line_and_card_have_one_time_also_after_a_retry(host, board):
 
     await offer(host, work)
     run = await host.map("s:work", [{"n": n} for n in range(30)])
-    first = times(board.text())
+    first = times(board.bundle()["text/plain"])
     assert first == times(run.parts()[0].plain)
     opened.set()
     await run.retry()
-    assert [times(line) for line in board.text().splitlines()] == [first, times(run.parts()[0].plain)]
-    assert board.text().startswith("✗ map s:work: failed · 0 of 30 rows done · 30 failed")
+    assert [times(line) for line in board.bundle()["text/plain"].splitlines()] == [first, times(run.parts()[0].plain)]
+    assert board.bundle()["text/plain"].startswith("✗ map s:work: failed · 0 of 30 rows done · 30 failed")
     assert line_of(board) == "✓ map s:work: 30 of 30 rows done"
     assert "closed" not in repr(run)
 

@@ -48,8 +48,6 @@ TESTED_ELSEWHERE = {
     "flight/questions": "tests/ask/test_elicitation.py",
     "flight/request": "tests/flight/test_progress.py",
     "ipython/cells": "tests/kernel/test_approval.py",
-    "ipython/commands/view": "tests/terminal/test_view.py",
-    "ipython/live": "tests/kernel/test_watch.py",
     "ipython/preload": "tests/kernel/test_loading.py",
     "ipython/views": "tests/kernel/test_views.py",
     "map/bench": "tests/ipython/commands/test_map.py",
@@ -64,7 +62,6 @@ TESTED_ELSEWHERE = {
     "session/listings": "tests/session/test_catalog.py",
     "session/services": "tests/trace/test_trace.py",
     "session/wire": "tests/session/test_streams.py",
-    "ui/invalid": "tests/ui/test_form_properties.py",
     "ui/widgets": "tests/ui/test_question.py",
 }
 """Modules that are tested through another, and the file that does it."""

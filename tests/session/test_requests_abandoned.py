@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.errors import RequestTimeoutError
-from mcp_magic.ui.progress import wait_markup
+from mcp_magic.ipython.live import wait_part
 from tests.environments import ROOT
 from tests.support.asgi import answer, serving
 from tests.support.plain import HANDSHAKE, MODERN
@@ -106,7 +106,7 @@ async def test_a_call_behind_an_interrupted_one_says_so(computing):
     call, report = await computing.waits("add")
     line = f"math still seems to work on math:spin, which was interrupted; {computing.todo}"
     assert report.words().endswith(f" · {line}")
-    assert "`" not in wait_markup(report), "what to type is shown as code"
+    assert "`" not in wait_part(report).html, "what to type is shown as code"
     computing.finished.touch()
     await call
     assert line not in report.words()

@@ -58,7 +58,8 @@ _server_listing = partial(
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     connections = invocation.host.connections.values()
     # A problem says what opens the session again; that its program has changed would say it twice.
-    notes = [one_line(each.problem or each.outdated, 400) for each in connections if each.problem or each.outdated]
+    problems = [connection.problem or connection.outdated for connection in connections]
+    notes = [one_line(problem, 400) for problem in problems if problem]
     try:
         working_directory()
     except ConfigError as error:

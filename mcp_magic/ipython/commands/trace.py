@@ -98,10 +98,6 @@ _PAGE: dict[str, tuple[str, Callable[[Any], object]]] = {
 }
 
 
-def _page_cell(name: str, value: Any) -> object:
-    return _PAGE[name][1](value) if name in _PAGE and value is not None else value
-
-
 def trace_row(entry: Entry) -> dict[str, Any]:
     """Return a message as a row of the listing."""
     answer = entry.kind in ("answer", "error")
@@ -245,7 +241,11 @@ class TraceListing(Listing):
         """Return the table, its rows (only the newest if the page is too small), and the number of rows that open."""
         limit = document.display.bytes
         heads = [_PAGE[name][0] if name in _PAGE else name for name in columns]
-        cells = [[_page_cell(name, row.get(name)) for name in columns] for row in rows]
+        cells = [[row.get(name) for name in columns] for row in rows]
+        for at, name in enumerate(columns):
+            if name in _PAGE:
+                for row in cells:
+                    row[at] = None if row[at] is None else _PAGE[name][1](row[at])
         html, count = newest_table(heads, cells, limit=limit * 2 // 3)  # the rest is for their JSON
         cells, rows = cells[-count:], rows[-count:]
         opened = _open(cells, rows, columns, room=limit - len(html.encode()))

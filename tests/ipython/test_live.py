@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.flight.progress import ProgressMeter, Report
-from mcp_magic.ipython.live import LivePanel, Reporting, board_rows
+from mcp_magic.ipython.live import Board, LivePanel, Reporting, bar_markup, board_rows
 from mcp_magic.protocol import LogMessage
-from mcp_magic.ui.progress import Board, bar_markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +73,7 @@ def test_a_thousand_calls_keep_a_bounded_page():
         log(report, "again", float(number))
         report.end("done")
         board.end(report)
-    text = board.text().splitlines()
+    text = board.bundle()["text/plain"].splitlines()
     assert text[0] == "… 995 more calls"
     assert "… 950 more log messages before: %mcp logs srv" in text
     assert len(text) == 1 + 5 + 1 + 50
@@ -110,8 +109,8 @@ def test_each_outcome_has_a_line(state):
     report = running(board, 1)
     report.end(state)
     board.end(report)
-    assert board.text().startswith("✓ srv:tool" if state == "done" else "✗ srv:tool")
-    assert f": {'' if state == 'done' else f'{state} · '}1 of 4 (25 %) · " in board.text()
+    assert board.bundle()["text/plain"].startswith("✓ srv:tool" if state == "done" else "✗ srv:tool")
+    assert f": {'' if state == 'done' else f'{state} · '}1 of 4 (25 %) · " in board.bundle()["text/plain"]
 
 
 class Raising(ProgressMeter):
