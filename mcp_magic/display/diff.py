@@ -106,7 +106,7 @@ def json_diff(before: Any, after: Any, path: str = "") -> list[Line]:
 
 
 def _added(path: str, value: Any) -> list[Line]:
-    """Return all lines of an added value, however long: any part may matter. `shown` limits the lines later."""
+    """Return all lines of an added value, however long: any part may matter. `first_lines` limits them later."""
     text = f"{path}: {_json(value)}"
     return [Line("+", text[at : at + MAX_LINE]) for at in range(0, max(len(text), 1), MAX_LINE)]
 

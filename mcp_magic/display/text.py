@@ -142,8 +142,7 @@ def decode(data: str, noun: str = "data") -> bytes:
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        reason = f"the server sent {noun} that is not base64"
-    raise InvalidResponseError(reason)
+        raise InvalidResponseError(f"the server sent {noun} that is not base64") from None
 
 
 # Markdown of servers: all of it passes `harmless` before display, because not every renderer sanitises.

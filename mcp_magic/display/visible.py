@@ -143,7 +143,7 @@ def ends(text: str, limit: int) -> tuple[int, int]:
 
 
 def _reach(text: str, room: int) -> int:
-    """Return how many characters of a text fit into `room`; a long run of white space takes only `COUNTED`."""
+    """Return how many characters of a text fit into `room`; a long run of white space takes only `COUNT_WIDTH`."""
     at = 0
     while room > 0 and (run := _RUN.search(text, at, at + room)):
         room -= run.start() - at + COUNT_WIDTH

@@ -75,13 +75,10 @@ if TYPE_CHECKING:
 # after the deadline is a time-out there as well.
 
 SHOW = Choice("show", typed="show the [w]hole")  # the choice if a value is cut
-
 VIEW = Choice("view", typed="[v]iew hidden")  # the choice if a value is hidden
-
 KEEP = "Each text on one line; empty keeps it, a single - leaves it out."
-
 MAX_KEPT = 60  # characters of a value that the brackets of a prompt show; a longer one stands above the prompt
-
+MAX_TITLES = 30  # most choices that are listed with their titles
 SETTLE_SECONDS = 0.05  # seconds for an answer that arrived during `input()` to be handled
 
 
@@ -372,9 +369,6 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-MAX_TITLES = 30  # most choices that are listed with their titles
-
-
 def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
     facts = [field.type_text, field.constraints_text, "required" if required else ""]
     default = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), MAX_KEPT)}]"
@@ -390,7 +384,6 @@ def _titles(field: Field) -> dict[str, Any]:
 
 def _read_value(text: str, field: Field, titles: Mapping[str, Any]) -> Any:
     """Turn a line into a value; a list is separated by commas, or is JSON. A choice may be typed by its title."""
-    problem = ""
 
     def read(text: str, field: Field) -> Any:
         return titles[text.strip()] if text.strip() in titles else from_text(text, field)
@@ -400,8 +393,7 @@ def _read_value(text: str, field: Field, titles: Mapping[str, Any]) -> Any:
             return [read(part.strip(), field.item) for part in text.split(",")]
         return read(text, field)
     except UnfitText:
-        problem = unfit(field.name, field, text)
-    raise ArgumentsError(problem)
+        raise ArgumentsError(unfit(field.name, field, text)) from None
 
 
 # Asking in a terminal about something that may be answered elsewhere: its event loop runs while it waits for a line.
@@ -469,16 +461,10 @@ T = TypeVar("T")
 Way = Literal["panel", "input", "nobody"]
 
 AWAITED_CLICKS = (7, 4)  # the first version of ipykernel that delivers widget messages to a cell that awaits
-
 SUBSHELL_CLICKS = (7, 0)  # the first version of ipykernel that delivers them to a subshell
-
-SUBSHELL_SECONDS = 2.0
-"""Seconds that a frontend has to make a subshell once it shows a widget; JupyterLab takes a tenth of one."""
-
+SUBSHELL_SECONDS = 2.0  # that a frontend has to make a subshell once it shows a widget; JupyterLab takes 0.1 s
 POLL_SECONDS = 0.02
-
-EARLIER = 0.05
-"""Seconds by which a question ends before the deadline of the host's hook, to tell a time-out from Interrupt."""
+EARLIER = 0.05  # seconds by which a question ends before the hook's deadline, to tell a time-out from Interrupt
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
@@ -565,7 +551,7 @@ class Asking:
         deck.asks, deck.tell = lambda: False, lambda text: None
 
     async def ask(self, question: Question, seconds: float) -> Reply:
-        """Ask in the way that is possible now; a reply by "default" says that there is none.
+        """Ask as the frontend allows now; a reply by "default" says that the user cannot be asked.
 
         Raises TimeoutError if the time is up.
         """
@@ -717,7 +703,6 @@ def show_below(bundle: dict[str, Any]) -> Replace:
 # Answers from a file, for notebooks that run unattended.
 
 ACTIONS = ("accept", "decline", "cancel")
-
 KEYS = ("reply", "deny", "server", "message", "model")
 
 
@@ -821,12 +806,10 @@ def _sampled(request: SamplingRequest, text: str, model: str) -> Sampled:
 
 
 def _last_text(request: SamplingRequest) -> str:
-    """Return the texts of the last message."""
     return "\n\n".join(block.text for block in request.messages[-1].content_as_list if block.type == "text")
 
 
 def _read_reply(entry: Any, name: str) -> SamplingReply:
-    """Read one entry. Raises ArgumentsError if the entry is invalid."""
     if isinstance(entry, str):
         return SamplingReply(entry, name)
     if not isinstance(entry, dict):

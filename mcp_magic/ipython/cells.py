@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
+T = TypeVar("T")
+
 # Which cell asks, and what its frontend supports.
 #
 # ipykernel keeps, for each task, the message that caused it (its "parent"). The parent of a cell says whether the
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """What holds where a question comes up."""
+    """The conditions where a question is asked."""
 
     kernel: tuple[int, ...] | None = None  # the version of ipykernel; None in a terminal
     running: bool = True  # whether the cell that asks still runs; a task can outlive its cell and ask
@@ -134,7 +136,7 @@ class Cells:
         return bool(self.parent().get("header", {}).get("msg_type") == "execute_request")
 
     def circumstances(self) -> Circumstances:
-        """Return what holds here. `Asking` finds out later whether there are subshells."""
+        """Return the conditions here. `Asking` finds out later whether there are subshells."""
         if self.kernel is None:
             return Circumstances(allow_stdin=sys.stdin is not None and sys.stdin.isatty())
         parent = self.parent()
@@ -254,9 +256,6 @@ class CommStatus:
 #
 # A widget lives in the kernel until it is closed: a cell that is run two hundred times would leave two hundred
 # explorers behind. The frontend reports which cell it runs and which it has deleted.
-
-
-T = TypeVar("T")
 
 
 class CellRun(NamedTuple):

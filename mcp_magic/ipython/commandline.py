@@ -41,15 +41,11 @@ if TYPE_CHECKING:
 
 # Subcommands: their definition, parser and help.
 
-_PROGRAMS = ("npx", "uvx", "docker")
-"""First words of a server's command, recognised even if the program is not installed."""
-
+_PROGRAMS = ("npx", "uvx", "docker")  # begin a server's command, even where they are not installed
 _INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
 
 COMMANDS_PACKAGE = "mcp_magic.ipython.commands"
-
-GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
-"""The groups of subcommands, in the order of the help."""
+GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")  # of subcommands, in the order of the help
 
 TYPED = {
     "%mcp [SUBCOMMAND ...]": "without a subcommand: lists the connected servers",
@@ -130,8 +126,7 @@ class Invocation:
         try:
             return self.evaluate(source)
         except Exception as error:
-            problem = f"cannot evaluate {source[:60]!r}: {type(error).__name__}: {error}"
-        raise ArgumentsError(problem)
+            raise ArgumentsError(f"cannot evaluate {source[:60]!r}: {type(error).__name__}: {error}") from None
 
     def arguments(
         self,
@@ -141,9 +136,9 @@ class Invocation:
         cell: str | None = None,
         notes: list[str] | None = None,
     ) -> dict[str, Any]:
-        """Return the arguments that `name=value` words are, by a JSON Schema; `cell` is what `@cell` stands for.
+        """Return the arguments in `name=value` words, by a JSON Schema; `cell` is the value of `@cell`.
 
-        To `notes` is added how a text was read that could be meant otherwise.
+        `notes` gets a line for each text that could also be read in another way.
         """
         return parse_arguments(words, schema, evaluate=self.evaluate, cell=cell, notes=notes)
 
@@ -281,7 +276,7 @@ _AS_DATA = "`x.df` or `list(x)` of a listing, `x.data` of a result; `%mcp raw SE
 
 
 def _left_over(command: Command, surplus: list[str], targets: list[str]) -> str:
-    """Name the words that do not fit, and suggest an option or a command line, which begins with `taken`."""
+    """Name the words that do not fit, and suggest an option, or a command line that begins with `targets`."""
     if "--json" in surplus:
         return f"there is no --json. The value of a line is an object: `x = {command.typed} ...` and then {_AS_DATA}"
     near = next((did_you_mean(word, command.parser.options) for word in surplus if word.startswith("-")), "")
@@ -472,10 +467,9 @@ def seconds_typed(word: str) -> float:
         seconds = float(word)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds < math.inf:
-        problem = f"expected seconds above 0, for example 2.5, got {word[:40]!r}"
-        raise argparse.ArgumentTypeError(problem)
-    return seconds
+    if 0 < seconds < math.inf:
+        return seconds
+    raise argparse.ArgumentTypeError(f"expected seconds above 0, for example 2.5, got {word[:40]!r}")
 
 
 TIMEOUTS = (

@@ -110,7 +110,7 @@ def unquoted(word: str) -> str:
 
 
 def starting(tab: Tab, words: Iterable[str]) -> list[str]:
-    """Return the words that begin with the fragment, whatever the quoting; words that cannot be typed are left out.
+    """Return the words that begin with the fragment, quoted or not; words that cannot be typed are left out.
 
     >>> starting(Tab("no"), ["note://x", "'note://a b'", "x"]), starting(Tab("'note://a"), ["'note://a b'", "note://ab"])
     (['note://x', "'note://a b'"], ["'note://a b'", 'note://ab'])
@@ -325,7 +325,6 @@ def place_in(template: str, text: str) -> PlaceInTemplate | None:
 # the cache, for the next Tab.
 
 PATIENCE_SECONDS = 0.25  # seconds that a Tab waits for the server
-
 FRESH_SECONDS = 60.0  # seconds that an answer stays in the cache
 
 _cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}

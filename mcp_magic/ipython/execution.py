@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 # nest the loop (`run_nested`).
 
 MAGICS = ("mcp", "mcp_agent", "mcp_server")  # the magics that can be awaited
-
 MARK = "\x00"  # begins a line that is awaited; a user cannot type it
 
 
@@ -264,7 +263,6 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
 interrupts = Interrupts()
 
 INTERRUPT_SECONDS = 1.0  # seconds that a cancellation needs at most to reach the code that asked a question
-
 ENDING_SECONDS = 10.0  # seconds that a question waits at most for the end of a magic that may wait for its answer
 
 
@@ -411,18 +409,6 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
         return loop.run_until_complete(task)
 
 
-def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-    """Return a browser's loop if the browser can suspend WebAssembly (JSPI), and so can wait."""
-    from pyodide.ffi import can_run_sync
-
-    if can_run_sync():
-        return loop
-    raise CommandError(
-        "this browser cannot wait within a function or a comprehension. Write the line at the top of a cell, "
-        "or `await host[...].call(...)` in an async function."
-    )
-
-
 def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
     """Return a loop that this thread can run until a task is done; None if the loop belongs to another thread."""
     try:
@@ -433,7 +419,14 @@ def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
         # terminal IPython between awaits: the sessions live on its persistent loop
         return get_asyncio_loop()  # type: ignore[no-any-return, no-untyped-call]
     if IN_BROWSER:
-        return _browsers(loop)
+        from pyodide.ffi import can_run_sync
+
+        if can_run_sync():  # the browser can suspend WebAssembly (JSPI)
+            return loop
+        raise CommandError(
+            "this browser cannot wait within a function or a comprehension. Write the line at the top of a cell, "
+            "or `await host[...].call(...)` in an async function."
+        )
     import nest_asyncio2
 
     nest_asyncio2.apply(loop)

@@ -3,7 +3,7 @@
 Each has three surfaces: a display that is updated in place, widgets with buttons where clicks reach the kernel, and
 printed lines in terminals.
 
-Finished work of an agent is folded by `<details>`, which opens in a saved notebook, too. Displays are cut into
+Finished work of an agent is folded by `<details>`, which also opens in a saved notebook. Displays are cut into
 segments, so that a run of 200 turns rewrites only its end. Progress is a bar of HTML at first, and widgets with a
 Cancel button after half a second, until the call ends: cells without progress import no widgets, and notebooks keep
 none. A wait without progress leaves an empty output, because a notebook cannot remove one output.
@@ -72,7 +72,7 @@ class LiveView:
         interval: The least seconds between two updates.
         after: The seconds until the first update.
         tick: The most seconds between two updates while it is live; None for no limit.
-        live: Whether what is shown goes on; when it does not, the widgets go.
+        live: Whether the display may still change; once it may not, the widgets are closed.
         show: Shows a mimebundle, and returns a function that replaces it.
     """
 
@@ -378,14 +378,9 @@ def shown_again(shell: InteractiveShell) -> None:
 # printed; what waits is a display that is emptied at the end, and in a terminal the last line, which is erased.
 
 LINE_SECONDS = 1.0  # seconds between two printed progress lines of a call
-
 INTERVAL = 0.1  # least seconds between two updates: ten a second, however many notifications come
-
 SHOW_AFTER = 0.2  # seconds from the first report until a bar is shown; a quicker call gets only its last line
-
-CANCEL_AFTER = 0.5
-"""Seconds from the first report until there is a button: earlier clicks are unlikely, and widgets are imported late."""
-
+CANCEL_AFTER = 0.5  # seconds from the first report until there is a button; only then widgets are imported
 TICK = 1.0  # most seconds between two updates, so that the elapsed time advances
 
 
@@ -590,7 +585,7 @@ def _show_updated(bundle: dict[str, Any]) -> Replace:
 class _ReportLines:
     """Prints what a call reports: progress at most once a second, and the outcome if progress was printed.
 
-    Of what is over sooner and raises no error, such as a map, the outcome is printed if it is not done.
+    A shorter call that raises no error, such as a map, has its outcome printed unless it is "done".
     """
 
     def __init__(self, report: Report, write: Callable[[str], None]) -> None:
@@ -701,9 +696,7 @@ def _html(markup: Markup) -> str:
 # Live logs of a server, until Interrupt.
 
 MAX_LISTED = 50  # lines listed of each kind by default
-
 FOLLOWED = 500  # the last lines that are kept while following, and listed at the end
-
 FOLLOW_INTERVAL = 0.2  # least seconds between two updates
 
 
@@ -765,7 +758,10 @@ def running() -> Iterable[Running]:
 
 
 class Running:
-    """A watch in a task of the cell that started it; `waits`: until the end, `clicks`: which arrive meanwhile."""
+    """A watch in a task of the cell that started it.
+
+    `waits` says whether the cell waits for its end, `clicks` whether clicks reach the kernel meanwhile.
+    """
 
     def __init__(
         self, watch: Watch, cells: Cells, *, waits: bool, clicks: bool, seconds: float | None, count: int | None
@@ -857,7 +853,7 @@ class WatchLines:
 class _UnattendedOutput:
     """A display in a notebook that runs unattended: nbclient drops output that a cell sends after its end.
 
-    So the cell that is running sends an update. If no cell is running, the next cell sends it again, until it is over.
+    So the running cell sends an update. Without one, the next cell sends the last update again, until `over`.
     """
 
     def __init__(self, cells: Cells, over: Callable[[], bool]) -> None:

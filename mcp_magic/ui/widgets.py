@@ -75,13 +75,8 @@ _LAYOUTS: dict[str, dict[str, str]] = {
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
 
 
-CROWDED = 1000
-"""Widgets. A form of a hundred fields has some 350; a schema that doubles at each level would have millions."""
-
-
-FOCUS_SECONDS = 2.0
-"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
-
+CROWDED = 1000  # widgets: a form of a hundred fields has some 350; a schema that doubles at each level has millions
+FOCUS_SECONDS = 2.0  # after a click, in which the outcome gets the focus; later the user may be typing elsewhere
 DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
 
 

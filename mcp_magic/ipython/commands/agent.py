@@ -141,8 +141,6 @@ _NO_LANGGRAPH = (
     "agents need LangGraph, and a Python in a browser has no package of it. "
     "`%mcp call` and `host.langchain_tools()` work here."
 )
-
-
 _GRAPH_OPTIONS = ("servers", "tools", "skills", "system", "approve", "max_turns", "max_tokens", "max_cost")
 
 

@@ -153,10 +153,9 @@ def _unusable_lines(connection: Connection, kind: str, words: str) -> list[str]:
         for name, reason in unusable.items()
         if words in name.casefold()
     ]
-    more = (
-        [f"{len(lines) - MAX_UNUSABLE:,} more of {connection.name} cannot be used"] if len(lines) > MAX_UNUSABLE else []
-    )
-    return [*lines[:MAX_UNUSABLE], *more]
+    if (more := len(lines) - MAX_UNUSABLE) > 0:
+        lines[MAX_UNUSABLE:] = [f"{more:,} more of {connection.name} cannot be used"]
+    return lines
 
 
 async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: bool) -> tuple[list[_T], list[str]]:
@@ -361,7 +360,6 @@ async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     configured = discover_servers(invocation.directory)
     ready = [e for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)]
     offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
-
     explorer = Explorer(
         invocation.host,
         arguments.server,

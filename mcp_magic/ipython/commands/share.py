@@ -51,16 +51,13 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
     marks = Marks()
     live = f" The earlier server {name!r} is still live." if before is not None else ""
     instructions = invocation.value(arguments.instructions) if arguments.instructions else None
-    problem = ""
     try:
         functions = await _run_cell(invocation.shell, body, marks, live)
         server = make_server(name, functions, marks, source=body, instructions=instructions)
     except CellCrashError:
         raise
     except CommandError as error:
-        problem = sentence(str(error)) + live
-    if problem:
-        raise CommandError(problem)
+        raise CommandError(sentence(str(error)) + live) from None
     connection = await invocation.host.connect(server, name=name, trust=True)
     served = invocation.state.served.get(name)
     if served is not None and served.running:  # other programs find the new server where the old one was
@@ -132,8 +129,7 @@ def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Modu
     except SyntaxError as error:
         number = error.lineno or 0
         line = "".join(source.split("\n")[number - 1 : number])
-        problem = f"line {number}: {error.msg}: {line.strip()}"
-    raise CommandError(f"%%mcp_server: {problem}")
+        raise CommandError(f"%%mcp_server: line {number}: {error.msg}: {line.strip()}") from None
 
 
 @contextmanager
@@ -404,10 +400,9 @@ RECORD = Implementation(
 )
 
 
-_DOCS_ARGUMENTS = (ONE_SERVER, Argument("-o", "--out", metavar="FILE", help="write it into a file"))
-
-
 # Pages, stubs and snapshots.
+
+_DOCS_ARGUMENTS = (ONE_SERVER, Argument("-o", "--out", metavar="FILE", help="write it into a file"))
 
 
 class _Markdown(Text):

@@ -65,17 +65,10 @@ if TYPE_CHECKING:
 COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
 
 SAYS = 300  # most characters of a message's summary
-
-METHOD = 24  # most characters of a method in a terminal, where the summary has what is left
-
+METHOD = 24  # most characters of a method in a terminal, so that the summary has room
 TREE_BYTES = 6000  # most bytes of one message's JSON in the page; `.df` and an export have all of it
-
 LEAST_TREE_BYTES = 1500  # the same limit if many messages share the page
-
-
 NEWEST = 12  # rows in view in a page; the earlier ones open on a click, because nothing can scroll to the newest there
-
-
 NO_BREAK = "\u00a0"  # a space at which no line breaks
 
 
@@ -451,7 +444,6 @@ TRACE = Implementation(
 # The trace as a picture: requests as bars on a time axis, with a lane for each method of each server.
 
 LANES = 40  # most lanes drawn; more would be unreadable
-
 SHORTEST = 0.002  # the least length of a bar, as a part of the axis, so that it is visible
 
 _COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
