@@ -40,7 +40,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 _PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`
 
-LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile it may exceed its limit
+SIZE_CHECK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile it may exceed its limit
 
 
 class Written(NamedTuple):
@@ -141,7 +141,7 @@ class ErrorLog:
         """Cut the file regularly until it is closed, in a thread that does not depend on the event loop."""
 
         def watch() -> None:
-            while not self._closed.wait(LOOK_SECONDS):
+            while not self._closed.wait(SIZE_CHECK_SECONDS):
                 with suppress(OSError):  # something else has filled the disk
                     self.cut()
 

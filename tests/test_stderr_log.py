@@ -46,7 +46,7 @@ server.run()
 @pytest.fixture
 def log(monkeypatch):
     """A log that is looked at often."""
-    monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(stderr, "SIZE_CHECK_SECONDS", 0.02)
     with ErrorLog() as made:
         yield made
 
@@ -74,7 +74,7 @@ def wait_for(true: Callable[[], bool]) -> None:
 
 
 async def test_stderr_of_an_idle_server_is_cut(host, tmp_path, monkeypatch):
-    monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(stderr, "SIZE_CHECK_SECONDS", 0.02)
     (tmp_path / "chatty.py").write_text(CHATTY)
     connection = await host.connect([sys.executable, str(tmp_path / "chatty.py")], name="chatty")
     log = connection.place.errlog

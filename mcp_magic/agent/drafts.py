@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.1  # least seconds between two messages to a view
 
-MAX_TEXT = 20_000  # characters of arguments above which a view waits for the whole
+MAX_DRAFT = 20_000  # characters of arguments above which a view waits for the whole
 
 NOT_MADE = "the call was not made"
 
@@ -81,7 +81,7 @@ class _PartialCall:
         if self.app is None:
             return
         self.text += piece
-        if len(self.text) > MAX_TEXT:
+        if len(self.text) > MAX_DRAFT:
             self.app = None
         elif self.waiting is None:
             loop = asyncio.get_running_loop()

@@ -437,7 +437,7 @@ CHARACTERS_A_TOKEN = 4  # characters counted as one token of usage: a rule of th
 
 ASKED = "asked_back"  # the key in an `AIMessage`'s `additional_kwargs` that stores the call of a question
 
-LONGEST, MAX_TEXT, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
+LONGEST, MAX_ANSWER, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
 """Most characters of a request, of a result and of a quote; rows of a table; tools named if none fits."""
 
 NO_REQUEST = "What should I do? Say it in a sentence, or name a tool and its arguments: `server:tool name=value`."
@@ -694,7 +694,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text):,} characters in all)"
+    return text if len(text) <= MAX_ANSWER else f"{text[:MAX_ANSWER]}… ({len(text):,} characters in all)"
 
 
 _INSTRUCTION = re.compile(r"^[^\n.!?:]{1,200}[:?]\s+(?=\S)")

@@ -791,7 +791,7 @@ def reply_review(request: SamplingRequest, sampled: Sampled, reply: Reply) -> Re
 # All of it comes from servers and models: markup is escaped and invisible characters are made visible. Lines that stay
 # in the notebook have none of the texts.
 
-MAX_TEXT = 100_000
+MAX_SHOWN_TEXT = 100_000
 """Characters shown of one text. A longer one says how many are left out, and is opened before it is sent."""
 
 MAX_SCHEMA = 20_000  # characters shown of a tool's schema
@@ -830,7 +830,7 @@ def whole_reply(reply: Sampled) -> list[Text]:
 
 
 def _text(label: str, text: str) -> Text:
-    return Text(label, text, is_long(text, MAX_TEXT))
+    return Text(label, text, is_long(text, MAX_SHOWN_TEXT))
 
 
 def _texts(block: Any, label: str) -> Iterator[Text]:
@@ -937,7 +937,7 @@ def _indented(text: str) -> str:
 
 
 def _long(text: str) -> Part:
-    return Part.pre(outline(text, MAX_TEXT))
+    return Part.pre(outline(text, MAX_SHOWN_TEXT))
 
 
 def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
@@ -945,7 +945,7 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
     if block.type == "text":
         return _long(block.text)
     if block.type == "tool_use":
-        line = f"calls {one_line(block.name, 100)} with {outline(value_text(block.input), MAX_TEXT)}"
+        line = f"calls {one_line(block.name, 100)} with {outline(value_text(block.input), MAX_SHOWN_TEXT)}"
         return Part.line(line)
     if block.type == "resource" and (texts := list(_texts(block, "resource"))):
         return Part.stack(Part.line(one_line(texts[0].label, 300)), _long(texts[0].text))

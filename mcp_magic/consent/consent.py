@@ -144,7 +144,9 @@ class PlanApprover(Protocol):
 
 MAX_RECORDS = 10_000  # records kept in memory; the file, if set, keeps all of them
 
-MAX_TEXT = 2000  # characters kept of one text in the arguments: a record identifies the call, it does not copy it
+MAX_RECORDED_TEXT = (
+    2000  # characters kept of one text in the arguments: a record identifies the call, it does not copy it
+)
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,8 @@ def _cut(value: Any) -> Any:
         return {name: _cut(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_cut(inner) for inner in value]
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        half = MAX_TEXT // 2
+    if isinstance(value, str) and len(value) > MAX_RECORDED_TEXT:
+        half = MAX_RECORDED_TEXT // 2
         return f"{value[:half]} … {len(value) - 2 * half:,} characters left out … {value[-half:]}"
     return value
 

@@ -34,7 +34,7 @@ SKIPPED, NOT_REACHED = "not needed", "not reached"
 _MARKS = {OK: "✓", WARNING: "!", FAILURE: "✗", NOTE: "·", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
 _WORST = (FAILURE, WARNING, OK, NOTE, SKIPPED, NOT_REACHED)
 
-MAX_TEXT = 600  # most characters of a remark that are shown
+MAX_REPORT_TEXT = 600  # most characters of a remark that are shown
 
 
 class Stop(Exception):
@@ -189,8 +189,8 @@ def _row(step: Step) -> tuple[object, ...]:
 
 def _remark_html(remark: Remark, *, alone: bool) -> Markup:
     mark = "" if alone and remark.status in (OK, SKIPPED) else f"{_MARKS[remark.status]} "
-    todo = tag("div", f"→ {shorten(remark.todo, MAX_TEXT)}", class_="mcp-note") if remark.todo else ""
-    return joined([mark, shorten(remark.text, MAX_TEXT), todo])
+    todo = tag("div", f"→ {shorten(remark.todo, MAX_REPORT_TEXT)}", class_="mcp-note") if remark.todo else ""
+    return joined([mark, shorten(remark.text, MAX_REPORT_TEXT), todo])
 
 
 def _lines(step: Step, width: int) -> list[str]:
@@ -198,7 +198,9 @@ def _lines(step: Step, width: int) -> list[str]:
     lines: list[str] = []
     for remark in step.remarks:
         mark = "" if len(step.remarks) == 1 else f"{_MARKS[remark.status]} "
-        lines += wrapped(mark + shorten(remark.text, MAX_TEXT), width - len(head), "  " if mark else "", first="")
+        lines += wrapped(
+            mark + shorten(remark.text, MAX_REPORT_TEXT), width - len(head), "  " if mark else "", first=""
+        )
         if remark.todo:
-            lines += wrapped(f"→ {shorten(remark.todo, MAX_TEXT)}", width - len(head), "  ", first="")
+            lines += wrapped(f"→ {shorten(remark.todo, MAX_REPORT_TEXT)}", width - len(head), "  ", first="")
     return [(head if not number else " " * len(head)) + line for number, line in enumerate(lines)]

@@ -180,7 +180,7 @@ CHILD_SECONDS = 0.5  # seconds that the server's child processes have to end aft
 
 GARBAGE_LINES = 5
 
-LOOK_SECONDS = 0.25  # interval in seconds at which the doctor checks whether a process has read its input
+INPUT_POLL_SECONDS = 0.25  # interval in seconds at which the doctor checks whether a process has read its input
 
 
 @dataclass
@@ -275,7 +275,7 @@ class ServerProcess:
         since, work = time.monotonic(), -1
         try:
             while not asking.done() and time.monotonic() - since < silence:
-                await asyncio.wait({asking}, timeout=LOOK_SECONDS)
+                await asyncio.wait({asking}, timeout=INPUT_POLL_SECONDS)
                 ticks = cpu_ticks(self.pid)
                 if ticks != work or not is_read(stdin):
                     since, work = time.monotonic(), ticks

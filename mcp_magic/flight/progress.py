@@ -142,7 +142,7 @@ SIGNS: dict[State, str] = {
 WAIT_SECONDS = 1.0  # seconds after which something that waits is shown although it reports nothing, and again each time
 
 
-LOOK_SECONDS = 0.1  # seconds between two looks at what waits
+REDRAW_CHECK_SECONDS = 0.1  # seconds between two checks for requests that are due to be shown
 
 
 KEPT_MESSAGES = 50
@@ -394,7 +394,7 @@ class Reports:
         """Show a request each second from now on, until `end`. One timer looks at all: most are over sooner."""
         self._pending[request] = time.perf_counter() + WAIT_SECONDS
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+            self._timer = asyncio.get_running_loop().call_later(REDRAW_CHECK_SECONDS, self._look)
 
     def end(self, request: Displayed) -> None:
         """Note that a request is over."""
@@ -406,4 +406,4 @@ class Reports:
             if due <= now:
                 self._pending[request] = now + WAIT_SECONDS
                 request.show()
-        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._pending else None
+        self._timer = asyncio.get_running_loop().call_later(REDRAW_CHECK_SECONDS, self._look) if self._pending else None

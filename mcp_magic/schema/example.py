@@ -15,7 +15,7 @@ from mcp_magic.schema.resolve import is_number
 if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
 
-MAX_DEPTH = 6  # levels of objects in an example; a schema that requires itself has no instance
+MAX_OBJECT_DEPTH = 6  # levels of objects in an example; a schema that requires itself has no instance
 MAX_REQUIRED_DEPTH = 20  # levels of lists that get an item because their `minItems` asks for one
 
 MAX_STATED = 10  # examples of a schema that are looked at
@@ -140,14 +140,14 @@ def _array(field: Field, depth: int, budget: Budget) -> list[Any]:
     low, high = field.schema.get("minItems"), field.schema.get("maxItems")
     count = int(low) if is_number(low) and low > 0 else max(1, len(field.prefix))
     count = min(count, 20, int(high) if is_number(high) else count)
-    if depth >= MAX_DEPTH and (not low or depth > MAX_REQUIRED_DEPTH):
+    if depth >= MAX_OBJECT_DEPTH and (not low or depth > MAX_REQUIRED_DEPTH):
         return []
     fields = [field.at(index) for index in range(budget.take(count))]
     return [_value(item, depth + 1, budget) for item in fields if item is not None]
 
 
 def _object(field: Field, depth: int, budget: Budget) -> dict[str, Any]:
-    if depth > MAX_DEPTH:
+    if depth > MAX_OBJECT_DEPTH:
         return {}
     names = _chosen_names(field.raw)
     required = [child for child in field.children if child.required or child.name in names]

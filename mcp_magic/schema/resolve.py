@@ -156,12 +156,12 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 # inside the document only; nothing is fetched. An unresolvable reference, a cycle or an invalid keyword means
 # "anything" and raises nothing, because the schema is the server's.
 
-MAX_STEPS = 2_000
+MAX_PLAIN_STEPS = 2_000
 """References and `allOf` parts followed for one plain schema. Real ones need a dozen; a hostile one doubles at each."""
 
 NAMES_A_STEP = 100  # names of a merged object that count as one step, because each merge copies them
 MAX_ALTERNATIVES = 100  # alternatives kept of a union
-MAX_NODES = 50_000  # nodes of a document that the search for anchors visits
+MAX_ANCHOR_NODES = 50_000  # nodes of a document that the search for anchors visits
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _INDIRECT = frozenset((*REFERENCES, "allOf", "anyOf", "oneOf", "enum", "const"))
@@ -204,7 +204,7 @@ class Resolver:
             self.budget.steps -= 1
             plain = Plain(schema, [], False)  # as nearly all are
         else:
-            walk = _Walk(min(MAX_STEPS, self.budget.steps))
+            walk = _Walk(min(MAX_PLAIN_STEPS, self.budget.steps))
             before = walk.steps
             plain = self._make_plain(schema, walk)
             self.budget.steps -= before - walk.steps
@@ -309,7 +309,7 @@ class Resolver:
         """Every `$id` and `#anchor` of the document (draft-07 writes anchors as `$id: "#name"`)."""
         anchors: dict[str, Any] = {}
         pending = [self.root]
-        for _ in range(MAX_NODES):
+        for _ in range(MAX_ANCHOR_NODES):
             if not pending:
                 break
             node = pending.pop()

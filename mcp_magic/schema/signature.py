@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 # Fields as type hints.
 
-MAX_DEPTH = 4  # levels of containers in a type hint; a recursive schema has no last level
+MAX_HINT_DEPTH = 4  # levels of containers in a type hint; a recursive schema has no last level
 
 _PLAIN: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "null": None, "any": Any}
 
 
 def annotation_of(field: Field, depth: int = 0) -> Any:
     """Return the type hint of a field."""
-    hint = Any if depth > MAX_DEPTH else _hint(field, depth)
+    hint = Any if depth > MAX_HINT_DEPTH else _hint(field, depth)
     return _union([hint, None]) if field.nullable and hint not in (Any, None) else hint
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_QUOTE = 20_000
 """Longest description or instructions, in characters; parsing Markdown takes up to 20 seconds a megabyte."""
 
-MAX_DEPTH = 4  # levels of nested objects that get their own rows
+MAX_TABLE_DEPTH = 4  # levels of nested objects that get their own rows
 
 MAX_ROWS = 500  # most rows in a table of arguments
 
@@ -120,7 +120,7 @@ def _fields(heading: str, root: Field) -> str:
             "" if field.default is schema.MISSING else _code(json.dumps(field.default, ensure_ascii=False)),
             _inline(" ".join([field.description, f"({limits})" if (limits := field.constraints_text) else ""])),
         )
-        for path, field in itertools.islice(descendants(root, MAX_DEPTH), MAX_ROWS)
+        for path, field in itertools.islice(descendants(root, MAX_TABLE_DEPTH), MAX_ROWS)
     ]
     if not rows:
         return f"**{heading}**: none" if heading == "Arguments" else f"**{heading}**: {_inline(root.type_text)}"

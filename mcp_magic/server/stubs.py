@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
 """Names used in type hints; a class with one of these names would shadow it for a type checker."""
 
-MAX_DEPTH = 6  # levels of nested objects that get their own classes; recursive schemas would never end
+MAX_CLASS_DEPTH = 6  # levels of nested objects that get their own classes; recursive schemas would never end
 
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
@@ -65,7 +65,7 @@ class Types:
             rest = field.additional
             inner = "Any" if isinstance(rest, bool) else self.hint(rest, f"{base}Value", depth + 1)
             return f"dict[str, {inner}]"
-        if depth >= MAX_DEPTH:
+        if depth >= MAX_CLASS_DEPTH:
             return "dict[str, Any]"
         key = (base, repr(field.raw))
         if key not in self._class_names:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp_magic.session.tasks import Tasks
     from mcp_magic.session.wire import ErrorContext
 
-LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
+FILES_CHECK_SECONDS = 1.0  # least seconds between two checks of the files of a server's programs
 
 
 class CallSender:
@@ -152,5 +152,5 @@ class CallSender:
         now = time.monotonic()
         if now >= self._look_at:
             self._changed_programs = self._outdated()
-            self._look_at = now + LOOK_SECONDS
+            self._look_at = now + FILES_CHECK_SECONDS
         return self._changed_programs

@@ -261,7 +261,7 @@ async def discover_only(client: Client) -> None:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.25  # seconds between two looks at a process's output and at the URLs in it
+OUTPUT_POLL_SECONDS = 0.25  # seconds between two looks at a process's output and at the URLs in it
 
 CONFIRM_SECONDS = 0.5  # seconds that a server which answers at a URL still has to answer over its output
 
@@ -318,7 +318,7 @@ async def unless_listening(beginning: Awaitable[T], read_output: Callable[[], st
 async def _find_url(read_output: Callable[[], str]) -> str:
     """Return the URL at which an MCP server answers, as soon as one does."""
     while not addresses(read_output()):
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(OUTPUT_POLL_SECONDS)
     import httpx2
 
     async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:  # no proxy
@@ -327,7 +327,7 @@ async def _find_url(read_output: Callable[[], str]) -> str:
                 with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
                     if await _speaks(client, url):
                         return url
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(OUTPUT_POLL_SECONDS)
 
 
 def named_url(text: str) -> str:

@@ -332,7 +332,7 @@ def _described(number: Any, error: Any, *, already: bool) -> str:
 REFUSALS = 100
 """Maximum number of refusals of unreadable requests in progress; a server may send many and read no answer."""
 
-LOOK_SECONDS = 0.05  # seconds between two looks at a process that has not answered the probe
+PROBE_POLL_SECONDS = 0.05  # seconds between two checks of a process that has not answered the probe
 
 
 class Watched:
@@ -433,7 +433,7 @@ class WatchedStream(Wrapped):
         while self._reading is not None or probe.watched:
             self._reading = self._reading or asyncio.ensure_future(self._stream.__anext__())
             try:
-                await asyncio.wait({self._reading}, timeout=LOOK_SECONDS if probe.watched else None)
+                await asyncio.wait({self._reading}, timeout=PROBE_POLL_SECONDS if probe.watched else None)
             except asyncio.CancelledError:
                 self._reading.cancel()
                 raise

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SCOPES = (SCOPE, SDK_SCOPE)
 
-MAX_TEXT = 200  # most characters of a name or an attribute
+MAX_ATTRIBUTE = 200  # most characters of a name or an attribute
 
 ALLOWED = frozenset(
     (
@@ -69,7 +69,7 @@ def _name(span: ReadableSpan, attributes: dict[str, Any]) -> str:
 
 
 def _cut(value: Any) -> Any:
-    return value[:MAX_TEXT] if isinstance(value, str) else value
+    return value[:MAX_ATTRIBUTE] if isinstance(value, str) else value
 
 
 def _scope(span: ReadableSpan) -> str:

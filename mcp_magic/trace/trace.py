@@ -231,7 +231,7 @@ def is_masked(value: Any) -> bool:
 WAITING = 10_000
 """Most requests without an answer that are remembered: a server that never answers must not fill the memory."""
 
-MAX_TEXT = 4000  # most characters that are kept of a line of stderr, or of output that is no message
+MAX_STDERR_LINE = 4000  # most characters that are kept of a line of stderr, or of output that is no message
 
 MAX_NAME = 200  # most characters kept of a method and of an id besides the text; a server may send longer ones
 
@@ -479,8 +479,8 @@ class Recorder:
         entry = Entry(self.server, direction)
         if moment is not None:
             entry.moment = moment
-        kept = text[:MAX_TEXT].encode("utf-8", "replace")
-        entry.write(kind, "", kept, len(text.encode("utf-8", "replace")), len(text) <= MAX_TEXT)
+        kept = text[:MAX_STDERR_LINE].encode("utf-8", "replace")
+        entry.write(kind, "", kept, len(text.encode("utf-8", "replace")), len(text) <= MAX_STDERR_LINE)
         self.trace.add(self, entry)
 
 

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessageChunk
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic._host import Host
-from mcp_magic.agent.drafts import INTERVAL, MAX_TEXT, healed
+from mcp_magic.agent.drafts import INTERVAL, MAX_DRAFT, healed
 from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.threads import memory_threads
@@ -327,13 +327,13 @@ async def test_drafts_are_limited_in_rate_and_size(host, screen):
             yield goes_on("x")
             await asyncio.sleep(0.001)
         await page.until(has(region="x" * 300))
-        yield goes_on("y" * MAX_TEXT)
+        yield goes_on("y" * MAX_DRAFT)
         yield goes_on('"}')
 
     await run(host, screen, turn)
     told = heard(screen.pages[0])
     assert 2 <= len(told) - 2 <= (time.monotonic() - began) / INTERVAL + 1
-    assert [len(line[1]["region"]) for line in told[-3:-1]] == [300, 300 + MAX_TEXT]
+    assert [len(line[1]["region"]) for line in told[-3:-1]] == [300, 300 + MAX_DRAFT]
 
 
 async def test_a_recorded_turn_shows_the_view_in_the_same_way(host, screen, tmp_path):
@@ -375,7 +375,12 @@ def test_any_text_is_an_object_or_none(text):
         json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
 
 
-HOSTILE = ["[" * MAX_TEXT, '{"a":' * (MAX_TEXT // 5), '{"a" ' + "x" * MAX_TEXT, '{"a": "' + "\\" * MAX_TEXT]
+HOSTILE = [
+    "[" * MAX_DRAFT,
+    '{"a":' * (MAX_DRAFT // 5),
+    '{"a" ' + "x" * MAX_DRAFT,
+    '{"a": "' + "\\" * MAX_DRAFT,
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=["lists", "objects", "words", "backslashes"])

@@ -119,6 +119,6 @@ for line in sys.stdin:
 @pytest.mark.parametrize("busy", [pytest.param(True, id="computes"), pytest.param(False, id="waits")])
 async def test_a_server_that_computes_is_not_called_silent(host, monkeypatch, busy):
     monkeypatch.setattr("mcp_magic.doctor.stdio.SILENT_SECONDS", 0.6)
-    monkeypatch.setattr("mcp_magic.doctor.stdio.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("mcp_magic.doctor.stdio.INPUT_POLL_SECONDS", 0.2)
     report = await examine(host, script(BUSY.format(busy=busy)))
     assert ("it does not answer server/discover" in told(report, "connect")) is not busy, str(report)

@@ -26,7 +26,7 @@ def card(connection: Connection) -> str:
 
 
 async def test_a_changed_program_is_told_by_card_result_and_error(host, tmp_path, monkeypatch):
-    monkeypatch.setattr("mcp_magic.session.connection.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_magic.session.calls.FILES_CHECK_SECONDS", 0.0)
     program = tmp_path / "ed.py"
     source = SICK.read_text()
     program.write_text(source)
