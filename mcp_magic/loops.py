@@ -82,10 +82,7 @@ def on_own_loop(method: Method) -> Method:
 
     @wraps(method)
     async def awaited(self: OnLoop, /, *args: Any, **kwargs: Any) -> Any:
-        here, loop = running_loop(), self.loop
-        if here is not None and loop in (None, here):
-            return await method(self, *args, **kwargs)
-        return await run_on(loop, method(self, *args, **kwargs))
+        return await run_on(self.loop, method(self, *args, **kwargs))
 
     return cast("Method", awaited)
 

@@ -346,7 +346,7 @@ async def test_code_on_trio_is_told(host, plain, monkeypatch):
 @pytest.mark.parametrize("owner", [Host, Connection, Job])
 def test_each_public_coroutine_method_runs_on_its_loop(owner):
     methods = {name: method for name, method in vars(owner).items() if iscoroutinefunction(method) and name[0] != "_"}
-    by_caller = {"call", "call_tool", "define", "send_call", "resume_call"}  # `Caller` runs these on the loop
+    by_caller = {"call", "call_tool"}  # `Caller` runs these on the loop
     inside = {Job: {"started", "answered", "progressed"}, Connection: by_caller}  # what the call itself awaits
     assert {name for name, method in methods.items() if not hasattr(method, "__wrapped__")} == inside.get(owner, set())
 

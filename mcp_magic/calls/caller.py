@@ -11,15 +11,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp_magic import schema
 from mcp_magic.calls.call import tell
 from mcp_magic.consent.consent import PERSON, Consent, Decision
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, InvalidResponseError, SessionClosedError
-from mcp_magic.loops import run_on, running_loop, together
+from mcp_magic.loops import run_on, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -28,24 +27,9 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.results.results import ToolResult
 
-Method = TypeVar("Method", bound="Callable[..., Coroutine[Any, Any, Any]]")
-
 _OUTDATED = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
 _DENIED_SINCE = Decision.deny("a rule denies it that came after the approval", by="check")
 _UNASKED = Decision.deny("nobody was asked about it", by="check")
-
-
-def _on_loop_of_call(method: Method) -> Method:
-    """Run a method on the loop of the call's session, whichever loop awaits it."""
-
-    @wraps(method)
-    async def awaited(self: Caller, call: Call, /, *args: Any, **kwargs: Any) -> Any:
-        here, loop = running_loop(), call.connection.loop
-        if here is not None and loop in (None, here):
-            return await method(self, call, *args, **kwargs)
-        return await run_on(loop, method(self, call, *args, **kwargs))
-
-    return cast("Method", awaited)
 
 
 @dataclass
@@ -79,12 +63,15 @@ class Caller:
     outputs: Outputs = field(default_factory=Outputs)
     observers: Callable[[Call, Sequence[CallObserver]], Iterable[CallObserver]] = no_observers
 
-    @_on_loop_of_call
     async def call(self, call: Call, *observers: CallObserver, validate: bool = True) -> ToolResult:
         """Prepare, authorize and send a call. Raises what these raise."""
-        return await self._send(await self._authorize(await self._prepare(call, validate=validate)), *observers)
 
-    @_on_loop_of_call
+        async def work() -> ToolResult:
+            prepared = await self._prepare(call, validate=validate)
+            return await self._send(await self._authorize(prepared), *observers)
+
+        return await run_on(call.connection.loop, work())
+
     async def prepare(self, call: Call, *, validate: bool = True) -> Call:
         """Return a call with its definition and its arguments as JSON.
 
@@ -97,7 +84,7 @@ class Caller:
             UnknownToolError: The server has no such tool.
             SessionError: The session failed. Nothing was sent.
         """
-        return await self._prepare(call, validate=validate)
+        return await run_on(call.connection.loop, self._prepare(call, validate=validate))
 
     async def _prepare(self, call: Call, *, validate: bool) -> Call:
         connection = call.connection
@@ -125,14 +112,13 @@ class Caller:
             raise connection.explained(error) from None
         return replace(call, definition=definition)
 
-    @_on_loop_of_call
     async def authorize(self, call: Call, *, policy: str | None = None, approver: Approver | None = None) -> Call:
         """Return a prepared call with the decision about it, and the arguments that it allows.
 
         Raises:
             DeniedError: It is denied; the message says by whom, why, and what would allow it.
         """
-        return await self._authorize(call, policy=policy, approver=approver)
+        return await run_on(call.connection.loop, self._authorize(call, policy=policy, approver=approver))
 
     async def _authorize(self, call: Call, *, policy: str | None = None, approver: Approver | None = None) -> Call:
         decision = call.decision
@@ -176,7 +162,6 @@ class Caller:
         """Decide once about calls of one tool that are made together; `how` is as for `Consent.review_set`."""
         return await (self.consent or Consent()).review_set(requests, **how)
 
-    @_on_loop_of_call
     async def send(self, call: Call, *observers: CallObserver) -> ToolResult:
         """Send an authorized call, wait for its end, also as a task of the server, and return its result.
 
@@ -191,25 +176,9 @@ class Caller:
             ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
-        return await self._send(call, *observers)
+        return await run_on(call.connection.loop, self._send(call, *observers))
 
     async def _send(self, call: Call, *observers: CallObserver) -> ToolResult:
-        call = self._sealed(call)
-        observers = (*self.observers(call, observers), *observers)
-        return self._checked(await _observed(call, observers, call.connection.send_call(call, observers)))
-
-    @_on_loop_of_call
-    async def resume(self, call: Call, task: str, *observers: CallObserver) -> ToolResult:
-        """Wait for the task that an earlier call of the tool has become, by the task's id; return its result.
-
-        Raises:
-            ProtocolError: The server does not know the task.
-            SessionError: The session failed.
-        """
-        return self._checked(await _observed(call, observers, call.connection.resume_call(call, task, observers)))
-
-    def _sealed(self, call: Call) -> Call:
-        """Return a call as it was approved; raise DeniedError if it was not, or if that no longer holds."""
         consent, decision = self.consent, call.decision
         if decision is not None:
             if consent is not None and decision.definition not in ("", consent.definitions.seal(call.name)):
@@ -217,10 +186,23 @@ class Caller:
             call = self._decided(call)
             if consent is not None and consent.rules and consent.denies(call.request):
                 raise consent.refusal(call.request, _DENIED_SINCE)
-            return call
-        if consent is not None and (call.asker != PERSON or consent.rules):
+        elif consent is not None and (call.asker != PERSON or consent.rules):
             raise consent.refusal(call.request, _UNASKED)
-        return call
+        observers = (*self.observers(call, observers), *observers)
+        return self._checked(await _observed(call, observers, call.connection.send_call(call, observers)))
+
+    async def resume(self, call: Call, task: str, *observers: CallObserver) -> ToolResult:
+        """Wait for the task that an earlier call of the tool has become, by the task's id; return its result.
+
+        Raises:
+            ProtocolError: The server does not know the task.
+            SessionError: The session failed.
+        """
+
+        async def work() -> ToolResult:
+            return await _observed(call, observers, call.connection.resume_call(call, task, observers))
+
+        return self._checked(await run_on(call.connection.loop, work()))
 
     def _checked(self, result: ToolResult) -> ToolResult:
         if result.unfit and self.outputs.strict:

@@ -75,11 +75,19 @@ class ExtendedRequests:
     visited first is sent again after the visit (specification 2025-11-25, "URL Elicitation Required Error").
     """
 
-    def __init__(self, client: Client, calls: list[InFlightRequest], logs: HasLevel, reader: ReadsResults) -> None:
+    def __init__(
+        self,
+        client: Client,
+        calls: list[InFlightRequest],
+        logs: HasLevel,
+        reader: ReadsResults,
+        visit: Callable[[Any], Awaitable[bool]],
+    ) -> None:
         self._client = client
         self._calls = calls
         self._logs = logs
         self._reader = reader
+        self._visit = visit
         self._send = patch_send_request(client.session, self)
 
     async def __call__(self, request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
@@ -88,7 +96,7 @@ class ExtendedRequests:
         if not is_call and (first := _first_answer.get()) is not None:
             return self._answer_again(first, request, result_type)
         call = current_request.get()
-        if call is not None and (call.ended or call not in self._calls):
+        if call is not None and (call.is_over or call not in self._calls):
             call = None
         if self._logs.level is not None and self._client.session.discover_result is not None:
             _name_level(request, self._logs.level)
@@ -98,7 +106,9 @@ class ExtendedRequests:
         try:
             answer = await send()
         except Exception as error:
-            if not await _has_visited(call, error):
+            if call is None or result_type is AnyResult or getattr(error, "code", None) != PAGES_FIRST:
+                raise
+            if not await self._visit(getattr(error, "data", None)):
                 raise
             answer = await send()
         if is_call and isinstance(answer, dict | Exception):
@@ -153,13 +163,6 @@ class ExtendedRequests:
             return result_type.validate_python(first, by_name=False)
         except ValueError as problem:
             return self._reader.result(request, first, problem, [])
-
-
-async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
-    """Whether the user has visited the pages that a server wants visited before a call."""
-    if call is None or call.answerers.visit is None or getattr(error, "code", None) != PAGES_FIRST:
-        return False
-    return await call.answerers.visit(getattr(error, "data", None))
 
 
 def _name_level(request: Any, level: str) -> None:

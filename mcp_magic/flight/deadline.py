@@ -16,7 +16,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, RequestTimeoutError
+from mcp_magic.errors import ArgumentsError, MCPMagicError, RequestTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -42,21 +42,23 @@ RESTART_SECONDS = 0.05  # minimum seconds between two restarts: a server may rep
 
 
 class Deadline:
-    """Ends a wait at its deadline. Can be reused after the wait.
+    """The clock of a wait, which it ends. Can be reused after the wait.
 
-    `seconds` limit the answer or the next progress report, `most` all of it; without pauses. None is no limit.
+    `seconds` limit the answer or the next progress report, `longest` all of it; without pauses. None is no limit.
     """
 
-    def __init__(self, what: str, seconds: float | None, most: float | None) -> None:
-        self._what = what
+    def __init__(self, title: str, seconds: float | None, longest: float | None) -> None:
+        self._title = title
         self._seconds = math.inf if seconds is None else seconds
-        self._most = math.inf if most is None else most
-        self._limit: asyncio.Timeout | None = None
+        self._longest = math.inf if longest is None else longest
+        self.is_limited = seconds is not None or longest is not None
+        self._timeout: asyncio.Timeout | None = None
+        self._error: MCPMagicError | None = None
         self._latest = 0.0
         self._restarted = -math.inf
-        self._last = False
+        self._is_last = False  # whether the present limit is that of all of it
         self._pauses = 0
-        self._left = self._left_in_all = 0.0
+        self._rest = self._rest_in_all = 0.0
 
     async def wait(self, sending: Awaitable[T]) -> T:
         """Await `sending` until the deadline.
@@ -64,57 +66,67 @@ class Deadline:
         Raises TimeoutError without a progress report, RequestTimeoutError after one, or if the maximum has passed.
         """
         now = asyncio.get_running_loop().time()
-        self._restarted, self._last = -math.inf, self._most < self._seconds
-        self._latest = now + self._most
-        limit = asyncio.timeout_at(min(now + self._seconds, self._latest))
+        self._restarted, self._error, self._is_last = -math.inf, None, self._longest < self._seconds
+        self._latest = now + self._longest
+        timeout = asyncio.timeout_at(min(now + self._seconds, self._latest) if self.is_limited else None)
         try:
-            async with limit as self._limit:
+            async with timeout as self._timeout:
                 return await sending
         except TimeoutError:
-            if not limit.expired() or not (self._last or self._restarted > 0):
+            if not timeout.expired():
                 raise
-            if self._last:
-                problem = f"no answer within {self._most:g} s in total (--max-total-timeout S waits longer)"
+            if self._error is not None:
+                raise self._error from None
+            if not self._is_last and self._restarted < 0:
+                raise
+            if self._is_last:
+                problem = f"no answer within {self._longest:g} s in total (--max-total-timeout S waits longer)"
             else:
                 problem = f"no progress for {self._seconds:g} s"
-            raise RequestTimeoutError(f"{self._what}: timed out: {problem}. The call was cancelled.") from None
+            raise RequestTimeoutError(f"{self._title}: timed out: {problem}. The call was cancelled.") from None
         finally:
-            self._limit = None
+            self._timeout = None
+
+    def expire(self, error: MCPMagicError) -> None:
+        """End the wait with an error."""
+        if self._timeout is not None and self._error is None:
+            self._set_limit(0)
+            self._error = error
 
     def restart(self) -> None:
         """Restart the deadline: the server has reported progress."""
-        if self._limit is None:
+        if self._timeout is None or not self.is_limited:
             return
         if self._pauses:
-            self._left = min(self._seconds, self._left_in_all)
+            self._rest = min(self._seconds, self._rest_in_all)
             return
         now = asyncio.get_running_loop().time()
         if now - self._restarted >= min(RESTART_SECONDS, self._seconds / 10):
-            self._restarted, self._last = now, now + self._seconds >= self._latest
+            self._restarted, self._is_last = now, now + self._seconds >= self._latest
             self._set_limit(min(now + self._seconds, self._latest))
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the clock. Can be nested: it goes on when the last context exits."""
         loop = asyncio.get_running_loop()
-        when = self._limit.when() if self._limit is not None else None
+        when = self._timeout.when() if self._timeout is not None else None
         if self._pauses == 0 and when is not None:
-            self._left = max(when - loop.time(), 0.0)
-            self._left_in_all = max(self._latest - loop.time(), 0.0)
+            self._rest = max(when - loop.time(), 0.0)
+            self._rest_in_all = max(self._latest - loop.time(), 0.0)
             self._set_limit(None)
         self._pauses += 1
         try:
             yield
         finally:
             self._pauses -= 1
-            if self._pauses == 0 and self._limit is not None:
-                self._latest = loop.time() + self._left_in_all
-                self._set_limit(loop.time() + self._left)
+            if self._pauses == 0 and self._timeout is not None and self.is_limited:
+                self._latest = loop.time() + self._rest_in_all
+                self._set_limit(loop.time() + self._rest)
 
     def _set_limit(self, when: float | None) -> None:
-        if self._limit is not None:
+        if self._timeout is not None and self._error is None:
             with suppress(RuntimeError):  # the deadline has passed already
-                self._limit.reschedule(when)
+                self._timeout.reschedule(when)
 
 
 EARLY_SECONDS = 0.5  # seconds by which the time-out of an elicitor may come before that of `in_time`

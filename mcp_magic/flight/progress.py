@@ -376,18 +376,12 @@ class Reports:
     _pending: dict[Displayed, float] = field(default_factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
-    def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
-        """Return the most seconds that a call may take in all; None for no limit.
+    def longest(self, timeout: float) -> float:
+        """Return the maximum seconds of a call with a time-out, which is never shorter than the time-out.
 
-        `wanted` is the maximum that was given for this call. The default maximum is never shorter than the `timeout`.
-
-        >>> Reports().most(2), Reports(max_total_timeout=5).most(2), Reports(max_total_timeout=5).most(9)
+        >>> Reports().longest(2), Reports(max_total_timeout=5).longest(2), Reports(max_total_timeout=5).longest(9)
         (20, 5, 9)
-        >>> Reports().most(2, 7), Reports().most(2, 1), Reports(max_total_timeout=5).most(None)
-        (7, 1, None)
         """
-        if wanted is not None or timeout is None:
-            return wanted
         return max(timeout, self.max_total_timeout if self.max_total_timeout is not None else TIMES * timeout)
 
     def begin(self, request: Displayed) -> None:

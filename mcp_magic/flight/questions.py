@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from mcp_magic._text import plural
 from mcp_magic.errors import SessionError
 from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.flight.deadline import Unanswered
 from mcp_magic.flight.request import InFlightRequest, caused_by
+from mcp_magic.flight.retry import Pacing
 from mcp_magic.protocol import ping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from mcp import Client
 
@@ -49,32 +51,43 @@ class NotAskedError(Exception):
 
 
 @dataclass
-class Asked:
+class Question:
     """A question that is under way: the call that it belongs to, and whether it was answered, and not refused."""
 
     call: InFlightRequest
     is_answered: bool = False
 
 
+class _History:
+    """What a call has asked so far: how many questions, and how many in a row were refused at once."""
+
+    def __init__(self, longest_rest: float) -> None:
+        self.count = 0
+        self.refusals = 0.0
+        self.pacing = Pacing(longest=longest_rest)
+
+
 class QuestionQueue:
     """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come.
 
-    A server may ask again after each refusal. If nobody makes these, `pauses` begins growing pauses between them, and
-    after twice as many as a call may ask questions the call ends. Questions that came together count once.
+    A server may ask again after each refusal. If nobody makes these, growing pauses come between them, and after twice
+    as many as a call may ask questions the call ends. Questions that came together count once.
     """
 
-    def __init__(
-        self, calls: list[InFlightRequest], limit: Callable[[], int], pauses: Callable[[float], Callable[[], float]]
-    ) -> None:
+    def __init__(self, calls: list[InFlightRequest], limit: Callable[[], int]) -> None:
         self.calls = calls
         self.settling: asyncio.Task[None] | None = None
         self._limit = limit
-        self._pauses = pauses
         self._open = 0
         self._resting = False
-        self._nobodys = InFlightRequest()  # has the refusals of questions without a call
+        self._histories: WeakKeyDictionary[InFlightRequest, _History] = WeakKeyDictionary()
+        self._outside = _History(LONGEST_REST_OUTSIDE)  # of questions without a call
         self._lock = asyncio.Lock()
-        self._outside = 0
+
+    def _history(self, call: InFlightRequest) -> _History:
+        if call not in self._histories:
+            self._histories[call] = _History(LONGEST_REST)
+        return self._histories[call]
 
     async def settled(self) -> None:
         """Wait a moment until an interrupted call has no more questions."""
@@ -87,7 +100,8 @@ class QuestionQueue:
         In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
         gets a ping; questions before its answer belong to the old call, and are refused.
         """
-        if call.questions_asked and self.settling is None and client.session.discover_result is None:
+        has_asked = call in self._histories and self._histories[call].count > 0
+        if has_asked and self.settling is None and client.session.discover_result is None:
             self.settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
 
     async def _settle(self, client: Client) -> None:
@@ -98,49 +112,41 @@ class QuestionQueue:
         self.settling = None
 
     @asynccontextmanager
-    async def asking(self) -> AsyncIterator[Asked]:
-        """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
-        causes = self._causes()
+    async def asking(self) -> AsyncIterator[Question]:
+        """Stop the clocks of all calls that may have caused the question; yield it, of the latest of them."""
+        causes = caused_by(self.calls) if self.settling is None else []
         follows = not (self._open or self._resting or self.settling)  # it comes after the others were answered
         if follows:
-            with self._rests():
+            self._resting = True
+            try:
                 await self._rest(causes)
-        asked = Asked((causes or [InFlightRequest()])[-1])
+            finally:
+                self._resting = False
+        question = Question((causes or [InFlightRequest()])[-1])
         started = time.perf_counter()
         self._open += 1
         try:
             with ExitStack() as clocks:
-                for call in causes or [asked.call]:
+                for call in causes or [question.call]:
                     clocks.enter_context(call.paused())
-                yield asked
+                yield question
         finally:
             self._open -= 1
             at_once = follows and time.perf_counter() - started < AT_ONCE_SECONDS
-            for call in causes or [self._nobodys]:  # each is as likely as the others
-                call.refusals = 0.0 if asked.is_answered else call.refusals + at_once / len(causes or [1])
-
-    def _causes(self) -> list[InFlightRequest]:
-        return caused_by(self.calls) if self.settling is None else []
-
-    @contextmanager
-    def _rests(self) -> Iterator[None]:
-        self._resting = True
-        try:
-            yield
-        finally:
-            self._resting = False
+            histories = [self._history(call) for call in causes] or [self._outside]
+            for history in histories:  # each is as likely as the others
+                history.refusals = 0.0 if question.is_answered else history.refusals + at_once / len(histories)
 
     async def _rest(self, causes: list[InFlightRequest]) -> None:
         """Pause before a question that follows refusals; end the calls that were refused too often."""
         most = max(2 * self._limit(), 2)  # those that it may ask, and as many that are over the limit
         for call in causes:
-            if call.refusals >= most:
+            if self._history(call).refusals >= most:
                 times = plural(most, "times")
                 call.give_up(SessionError(f"{call.title}: asked {times} and was refused; given up. It was cancelled."))
-        refused = (causes or [self._nobodys])[-1]
-        if refused.refusals >= 1:
-            refused.pauses = refused.pauses or self._pauses(LONGEST_REST if causes else LONGEST_REST_OUTSIDE)
-            await asyncio.sleep(refused.pauses())
+        history = self._history(causes[-1]) if causes else self._outside
+        if history.refusals >= 1:
+            await asyncio.sleep(history.pacing.pause())
 
     @asynccontextmanager
     async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:
@@ -159,15 +165,15 @@ class QuestionQueue:
             yield
 
     def _count(self, call: InFlightRequest) -> None:
+        history = self._outside
         if call in self.calls:
-            count, self._outside = call.count_question(), 0
-        else:
-            self._outside = count = self._outside + 1
+            history, self._outside.count = self._history(call), 0
+        history.count += 1
         limit = self._limit()
-        if count > limit:
+        if history.count > limit:
             raise NotAskedError(
                 f"the user is asked {plural(limit, 'questions')} in a call at most (max_questions)",
-                is_first=count == limit + 1,
+                is_first=history.count == limit + 1,
             )
 
 
@@ -178,6 +184,6 @@ async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T
     except Exception as error:
         return Unanswered("failed", error)
     except asyncio.CancelledError:
-        if not call.ended:
+        if not call.is_over:
             raise
         return Unanswered("ended")

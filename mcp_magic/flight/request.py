@@ -60,12 +60,10 @@ class Answerers:
     Attributes:
         elicitor: Answers elicitations (an `Elicitor`).
         sampler: Decides about sampling requests, and may answer them (a `Prepared`).
-        visit: Sends the user to the pages that a server wants visited first.
     """
 
     elicitor: Answerer | None = None
     sampler: Answerer | None = None
-    visit: Callable[[Any], Awaitable[bool]] | None = None
 
 
 NOBODY = Answerers()  # the host answers
@@ -88,29 +86,66 @@ class Look:
     button: str = "Cancel"
 
 
+class Display:
+    """What is shown of a request, once there is something to show."""
+
+    def __init__(self, title: str, server: str, reports: Reports, look: Look, cancel: Callable[[], None]) -> None:
+        self.reports = reports
+        self.look = look
+        self.context = copy_context()
+        self._title = title
+        self._server = server
+        self._cancel = cancel
+        self._started = time.perf_counter()
+        self._report: Report | None = None
+        self._update: Callable[[], None] | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether something is shown already."""
+        return self._update is not None
+
+    @property
+    def report(self) -> Report:
+        """The report."""
+        if self._report is None:
+            self._report = Report(
+                self._server,
+                self._title,
+                cancel=self._cancel,
+                started=self._started,
+                masked=self.look.masked,
+                detail=self.look.detail,
+                meter=self.look.meter,
+                button=self.look.button,
+            )
+        return self._report
+
+    def show(self) -> None:
+        """Show it, or what has changed."""
+        try:
+            if self._update is None:
+                assert self.reports.reporter is not None
+                update = self.context.copy().run(self.reports.reporter, self.report)
+                self._update = update or (lambda: None)
+            self._update()
+        except Exception:  # a display error must not fail the call
+            logger.exception("what %s reports cannot be shown", self._title)
+            self._update = lambda: None
+
+    def end(self, state: State) -> None:
+        """Show how it ends, if anything is shown."""
+        if self._report is not None:
+            self._report.end(state)
+            if self._update is not None:
+                self.show()
+
+
 class InFlightRequest:
     """A pending request, or something else that waits for a server, which may ask questions and report meanwhile.
 
     As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
-    `refusals` is how many of its questions were refused at once, one after the other, and `pauses` the pauses after
-    them.
     """
-
-    ended = False
-    questions_asked = 0
-    refusals = 0.0
-    pauses: Callable[[], float] | None = None
-    on_progress: ProgressFnT | None = None
-    _deadline: Deadline | None = None
-    _report: Report | None = None
-    _changed: Callable[[], None] | None = None
-    _task: asyncio.Task[Any] | None = None
-    _cancelling = 0
-    _cancelled = False
-    _ending: asyncio.Timeout | None = None
-    _given_up: MCPMagicError | None = None
-    _outcome: State = "done"
-    _questions: tuple[asyncio.Task[Any], ...] = ()
 
     def __init__(
         self,
@@ -123,37 +158,36 @@ class InFlightRequest:
         on_progress: ProgressFnT | None = None,
         look: Look = Look(),
     ) -> None:
+        reports = reports or Reports()
         self.title = title
         self.answerers = answerers
-        self._server = server
-        self._reports = reports = reports or Reports()
-        self._look = look
-        if limits.timeout is not None or limits.max_total is not None:
-            self._deadline = Deadline(title, limits.timeout, reports.most(limits.timeout, limits.max_total))
+        self.is_over = False
+        longest = limits.max_total
+        if limits.timeout is not None and longest is None:
+            longest = reports.longest(limits.timeout)
+        self._deadline = Deadline(title, limits.timeout, longest)
         self._listener = on_progress
         self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
-        if on_progress is not None or self._deadline is not None or self._shows_progress:
-            self.on_progress = self._progressed
-        self._started = time.perf_counter()
-        self._context = copy_context()
+        wants_progress = on_progress is not None or self._deadline.is_limited or self._shows_progress
+        self.on_progress: ProgressFnT | None = self._take_progress if wants_progress else None
+        self._display = Display(title, server, reports, look, self.cancel)
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._is_cancelled = False
+        self._outcome: State = "done"
+        self._questions: tuple[asyncio.Task[Any], ...] = ()
 
     async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
         """Wait for the answer, as one of `calls` meanwhile; then cancel open questions. Raises as `Deadline.wait`."""
         token = current_request.set(self)
         calls.append(self)
-        self.ended = False
+        self.is_over = False
         try:
-            async with asyncio.timeout(None) as self._ending:
-                answer = await (sending if self._deadline is None else self._deadline.wait(sending))
+            answer = await self._deadline.wait(sending)
             self.conclude("failed" if getattr(answer, "is_error", None) else "done")
             return answer
-        except TimeoutError:
-            if self._given_up is None:
-                raise
-            raise self._given_up from None
         finally:
-            self._ending = None
-            self.ended = True
+            self.is_over = True
             calls.remove(self)
             current_request.reset(token)
             for question in self._questions:
@@ -162,55 +196,50 @@ class InFlightRequest:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the clock, also on the screen. Can be nested: it goes on when the last context exits."""
-        deadline = nullcontext() if self._deadline is None else self._deadline.paused()
         try:
-            with deadline, self.report.paused(), shown_paused(self._context):
+            with self._deadline.paused(), self.report.paused(), shown_paused(self._display.context):
                 self._redraw()
                 yield
         finally:
             self._redraw()
 
     def _redraw(self) -> None:
-        if self._changed is not None and self._task is not None:
-            self.show()
+        if self._display.is_shown and self._task is not None:
+            self._display.show()
 
     # Reports
 
     def __enter__(self) -> Self:
         self._task = task = asyncio.current_task()
         self._cancelling = task.cancelling() if task is not None else 0
-        if self._reports.reporter is not None and self._reports.progress:
-            self._reports.begin(self)
+        reports = self._display.reports
+        if reports.reporter is not None and reports.progress:
+            reports.begin(self._display)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Show how it ended. Raises CallCancelledError if the user cancelled it."""
         task, self._task = self._task, None
-        self._reports.end(self)
+        self._display.reports.end(self._display)
         state: State = "failed" if error is not None else self._outcome
         if isinstance(error, asyncio.CancelledError):
             # An interrupt may have cancelled the task as well; that must propagate.
-            cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
-            state = "cancelled" if cancelled else "interrupted"
+            is_cancelled = self._is_cancelled and task is not None and task.uncancel() <= self._cancelling
+            state = "cancelled" if is_cancelled else "interrupted"
             if not error.args or "_render_traceback_" in vars(
                 error
-            ):  # else anyio's scopes know their own by the message
+            ):  # else anyio's scopes recognise their own cancellation by its message
                 on_one_line(error, f"{self.title}: interrupted")
         elif isinstance(error, TimeoutError):
             state = "timed out"
-        if self._report is not None:
-            self._report.end(state)
-            if self._changed is not None:
-                self.show()
+        self._display.end(state)
         if state == "cancelled":
             with without_context:
                 raise CallCancelledError(f"{self.title}: cancelled.")
 
     def give_up(self, error: MCPMagicError) -> None:
         """End the wait with an error; the server is told that the call is cancelled."""
-        if self._ending is not None and self._given_up is None:
-            self._given_up = error
-            self._ending.reschedule(0)
+        self._deadline.expire(error)
 
     def conclude(self, state: State) -> None:
         """Set how it ends if no exception tells otherwise."""
@@ -218,62 +247,43 @@ class InFlightRequest:
 
     def cancel(self) -> None:
         """Cancel it: the server is told, and the context raises `CallCancelledError`."""
-        if self._task is not None and not self._cancelled:
-            self._cancelled = True
+        if self._task is not None and not self._is_cancelled:
+            self._is_cancelled = True
             self._task.cancel()
 
     def show(self) -> None:
         """Show it, or what has changed."""
-        try:
-            if self._changed is None:
-                assert self._reports.reporter is not None
-                changed = self._context.copy().run(self._reports.reporter, self.report)
-                self._changed = changed or (lambda: None)
-            self._changed()
-        except Exception:  # a display error must not fail the call
-            logger.exception("what %s reports cannot be shown", self.title)
-            self._changed = lambda: None
+        self._display.show()
 
     @property
     def report(self) -> Report:
         """What is shown of it."""
-        if self._report is None:
-            look = self._look
-            shown: Any = {"masked": look.masked, "detail": look.detail, "meter": look.meter, "button": look.button}
-            self._report = Report(self._server, self.title, started=self._started, cancel=self.cancel, **shown)
-        return self._report
+        return self._display.report
 
-    async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        if self.ended:
+    async def _take_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if self.is_over:
             return
-        if self._deadline is not None:
-            self._deadline.restart()
+        self._deadline.restart()
         if self._listener is not None:
             await self._listener(progress, total, message)
         elif self._shows_progress:
             self.report.meter.note(progress, total, message, asyncio.get_running_loop().time())
             self.show()
 
-    def logged(self, message: LogMessage, others: int = 0) -> None:
+    def log(self, message: LogMessage, others: int = 0) -> None:
         """Take a log message that this call, or one of `others` other calls of the session, has caused."""
-        if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
+        reports = self._display.reports
+        if self.is_over or reports.reporter is None or not at_least(message.level, reports.level):
             return
-        whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
-        text = log_text(message.data, self._look.masked, KEPT_CHARACTERS)
-        self.report.log(replace(message, logger=whose, data=text))
+        logger = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
+        text = log_text(message.data, self._display.look.masked, KEPT_CHARACTERS)
+        self.report.log(replace(message, logger=logger, data=text))
         self.show()
-
-    # Questions
-
-    def count_question(self) -> int:
-        """Note that the server asks a question; return how many it has asked during this call."""
-        self.questions_asked += 1
-        return self.questions_asked
 
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a question to the user in the context of the call, so that it appears below the calling cell."""
-        task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
-        self._questions = (*(asked for asked in self._questions if not asked.done()), task)
+        task = asyncio.get_running_loop().create_task(question, context=self._display.context.copy())
+        self._questions = (*(question for question in self._questions if not question.done()), task)
         return task
 
 
@@ -288,7 +298,7 @@ def person_asked() -> Iterator[None]:
 def current_call() -> InFlightRequest | None:
     """Return the pending call of the current context, or None."""
     call = current_request.get()
-    return None if call is None or call.ended else call
+    return None if call is None or call.is_over else call
 
 
 def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:

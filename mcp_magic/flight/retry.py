@@ -96,6 +96,32 @@ class Backoff:
         return pause
 
 
+QUIET_SECONDS = 10.0  # after so many seconds without a repetition, the next one is immediate again
+
+
+class Pacing:
+    """The pauses between what a server's messages make this host repeat: none at first, then growing ones.
+
+    A server that causes the next repetition by each answer is so asked ever more rarely, and never at full speed.
+    """
+
+    def __init__(self, first: float = 0.1, longest: float = 30.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._due = -math.inf
+        self._backoff = Backoff(first, longest)
+
+    def pause(self) -> float:
+        """Note a repetition; return the seconds until it may begin."""
+        now = time.monotonic()
+        if now - self._due > QUIET_SECONDS:
+            self._backoff, self._due = Backoff(self._first, self._longest), now
+            return 0.0
+        pause = self._backoff.pause()
+        self._due = now + pause
+        return pause
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
     """How often a request is sent again, and the pauses before that.

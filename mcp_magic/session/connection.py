@@ -29,7 +29,6 @@ from mcp_magic.session.calls import CallSender
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.listings import Listings
 from mcp_magic.session.notifications import Logs, Notices, request_level
-from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.requests import RequestSender, Sending
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
@@ -201,7 +200,7 @@ class Connection:
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
-        questions = QuestionQueue(calls, services.max_questions, lambda longest: Pacing(longest=longest).pause)
+        questions = QuestionQueue(calls, services.max_questions)
         self.notices = Notices(
             self.catalog.mark_changed,
             self.roots,
@@ -223,7 +222,7 @@ class Connection:
             lambda: self.is_held,
             self._tell,
         )
-        self._sender = RequestSender(self.place, self.supervisor, self.notices, questions, services.reports)
+        self._sender = RequestSender(self.place, self.supervisor, questions, services.reports)
         self.listings = Listings(
             name, self.supervisor, self._sender, self.catalog, self.notices, services.clock, lambda: self.outdated
         )
@@ -346,22 +345,22 @@ class Connection:
     @property
     def calls(self) -> int:
         """Requests sent, without those that the host made on its own."""
-        return self._sender.calls
+        return self._sender.traffic.calls
 
     @property
     def failures(self) -> int:
         """How many of `calls` failed. An error that a tool reports does not count."""
-        return self._sender.failures
+        return self._sender.traffic.failures
 
     @property
     def in_flight(self) -> int:
         """Pending requests."""
-        return self._sender.in_flight
+        return self._sender.traffic.in_flight
 
     @property
     def last_seen(self) -> float | None:
         """When the server last answered (`time.time()`), or None."""
-        return self._sender.last_seen
+        return self._sender.traffic.last_seen
 
     @property
     def client(self) -> Client:
@@ -416,7 +415,7 @@ class Connection:
             kept=catalog.seconds_left(),
             kept_reads=len(self.notices.reads),
             last_seen=self.last_seen,
-            latency=self._sender.latency,
+            latency=self._sender.traffic.latency,
             calls=self.calls,
             failures=self.failures,
             reconnects=self.reconnects,
@@ -689,7 +688,7 @@ class Connection:
             return client.session.send_request(request, AnyResult)
 
         title = f"{self.name}: {method}"
-        how = Sending(Limits(timeout, max_total_timeout), is_call=True, visits=False)
+        how = Sending(Limits(timeout, max_total_timeout), is_call=True)
         answer: dict[str, Any] = await self._sender.send(title, send, how)
         return answer
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from mcp_magic.flight.attempt import current_attempt, retry_after
-from mcp_magic.flight.retry import Backoff
+from mcp_magic.flight.retry import Backoff, Pacing
 from mcp_magic.protocol import AWAY, REFUSED
 from mcp_magic.results.reasons import MAX_WHOLE
 from mcp_magic.session.bodies import (
@@ -31,7 +31,6 @@ from mcp_magic.session.bodies import (
     read_whole,
     whole_events,
 )
-from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.sse import Inbox
 from mcp_magic.session.wire import Event, Wire
 

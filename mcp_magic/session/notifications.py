@@ -104,7 +104,7 @@ class Logs:
         self.masked = masked
         self.level: str | None = None
         self.watchers: list[Callable[[LogMessage], None]] = []
-        self._calls = calls if calls is not None else []
+        self.calls = calls if calls is not None else []
         self._said_once: set[str] = set()
 
     def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
@@ -117,14 +117,14 @@ class Logs:
         if once:
             self._said_once.add(text)
         message = self._keep(level, "mcp_magic", text)
-        if shown and len(self._calls) == 1:
-            self._calls[0].logged(message)
+        if shown and len(self.calls) == 1:
+            self.calls[0].log(message)
 
     async def __call__(self, params: Any) -> None:
         """Take a log notification, and report it to the call that caused it."""
         message = self._keep(params.level, (params.logger or "")[:MAX_LOGGER], params.data)
-        if causes := caused_by(self._calls):
-            causes[-1].logged(message, others=len(causes) - 1)
+        if causes := caused_by(self.calls):
+            causes[-1].log(message, others=len(causes) - 1)
 
     def _keep(self, level: str, logger: str, data: Any) -> LogMessage:
         cut = Cut(self.masked)
@@ -143,9 +143,8 @@ class Logs:
         """Set the level for all sessions from now on."""
         self.level = level
 
-    async def begin(self, client: Client, reader: Reader) -> None:
-        """Let each request of a new session ask for logs, and each call for progress; log a level that is refused."""
-        ExtendedRequests(client, self._calls, self, reader)
+    async def begin(self, client: Client) -> None:
+        """Set the level of a new session; log if it is refused."""
         if self.level is None:
             return
         try:
@@ -227,7 +226,8 @@ class Notices:
                 skip_output_check(client.session)
                 if protocol not in ("auto", "handshake"):
                     await discover_only(client)
-                await self.logs.begin(client, self.reader)
+                ExtendedRequests(client, self.logs.calls, self.logs, self.reader, self.questions.visited)
+                await self.logs.begin(client)
                 stack.push_async_exit(opening.pop_all())
 
         await InFlightRequest(limits=Limits(timeout)).wait(enter(), [])  # its clock stops during a log-in

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from mcp_magic.errors import (
     TargetError,
 )
 from mcp_magic.flight.attempt import Attempt, current_attempt
-from mcp_magic.flight.retry import METHOD_NOT_FOUND, Backoff, is_forgotten
+from mcp_magic.flight.retry import METHOD_NOT_FOUND, Backoff, Pacing, is_forgotten
 from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
@@ -62,32 +61,6 @@ class Reconnection:
     def backoff(self) -> Backoff:
         """Return the pauses between the attempts to reconnect a session that was just lost."""
         return Backoff(self.first, self.longest, jitter=self.jitter, total=self.total)
-
-
-QUIET_SECONDS = 10.0  # after so many seconds without a repetition, the next one is immediate again
-
-
-class Pacing:
-    """The pauses between what a server's messages make this host repeat: none at first, then growing ones.
-
-    A server that causes the next repetition by each answer is so asked ever more rarely, and never at full speed.
-    """
-
-    def __init__(self, first: float = 0.1, longest: float = 30.0) -> None:
-        self._first = first
-        self._longest = longest
-        self._due = -math.inf
-        self._backoff = Backoff(first, longest)
-
-    def pause(self) -> float:
-        """Note a repetition; return the seconds until it may begin."""
-        now = time.monotonic()
-        if now - self._due > QUIET_SECONDS:
-            self._backoff, self._due = Backoff(self._first, self._longest), now
-            return 0.0
-        pause = self._backoff.pause()
-        self._due = now + pause
-        return pause
 
 
 def is_hopeless(error: BaseException | None) -> bool:

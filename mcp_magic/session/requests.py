@@ -47,12 +47,11 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.flight.questions import QuestionQueue
-    from mcp_magic.session.notifications import Notices
     from mcp_magic.session.supervisor import Supervisor
 
 T = TypeVar("T")
 
-_NOT_SHOWN = nullcontext()
+_NO_BLOCK = nullcontext()
 
 LISTEN_SECONDS = 60.0  # seconds that a server has to answer the ping which shows that it works on no abandoned call
 
@@ -125,7 +124,7 @@ class AbandonedCall:
 
 
 def _check_kind(answer: object) -> None:
-    """Raise ValueError if an answer is of a kind that is not known here."""
+    """Raise ValueError if an answer is of an unknown kind."""
     kind = getattr(answer, "result_type", None)
     if kind not in (None, "complete"):
         raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
@@ -144,7 +143,6 @@ class Sending:
         is_harmless: Whether it may be sent again although it may have run.
         is_counted: Whether it is the user's; the host's own are not counted.
         is_shown: Whether it is shown while it waits.
-        visits: Whether the user is sent to pages that must be visited first.
     """
 
     limits: Limits = Limits()
@@ -154,43 +152,53 @@ class Sending:
     is_harmless: bool = False
     is_counted: bool = True
     is_shown: bool = True
-    visits: bool = True
+
+
+@dataclass(slots=True)
+class Traffic:
+    """The requests of a connection.
+
+    Attributes:
+        calls: How many the user has sent.
+        failures: How many of them failed; an error that a tool reports is no failure.
+        in_flight: How many have no answer yet, with those of the host.
+        latency: Seconds until the last answer, or None.
+        last_seen: When it came (`time.time()`), or None.
+    """
+
+    calls: int = 0
+    failures: int = 0
+    in_flight: int = 0
+    latency: float | None = None
+    last_seen: float | None = None
 
 
 class RequestSender:
-    """Sends the requests of one connection, and counts them; an error that a tool reports is no failure."""
+    """Sends the requests of one connection, and counts them."""
 
     def __init__(
         self,
         place: ErrorContext,
         supervisor: Supervisor,
-        notices: Notices,
         questions: QuestionQueue,
         reports: Reports,
     ) -> None:
-        self.calls = 0
-        self.failures = 0
-        self.latency: float | None = None
-        self.last_seen: float | None = None
-        self.in_flight = 0
+        self.traffic = Traffic()
         self._answered: Client | None = None  # the last that got a result
         self._drained: asyncio.Event | None = None
         self._place = place
-        self._look = Look(place.masked, self._what_for)
-        self._usual = Answerers(visit=notices.questions.visited)
-        self._takes_turns = isinstance(place.spec, HttpSpec)
+        self._look = Look(place.masked, self._waits_for)
         self._has_stderr = isinstance(place.spec, StdioSpec)
         self._supervisor = supervisor
-        self._notices = notices
         self._questions = questions
         self._reports = reports
         self._abandoned = AbandonedCall()
         self._most = most_at_once()
-        self._free = asyncio.Semaphore(self._most)
+        self._turns = asyncio.Semaphore(self._most) if isinstance(place.spec, HttpSpec) else None
 
     async def send(
         self,
-        what: str,
+        title: str,
         send: Callable[[Client], Awaitable[T]],
         how: Sending = Sending(),
         check: Callable[[T, Attempt], None] | None = None,
@@ -203,59 +211,48 @@ class RequestSender:
             self._supervisor.check_process()
         timeout, max_total = how.limits.timeout, how.limits.max_total
         if timeout is not None or max_total is not None:
-            check_seconds(what, timeout=timeout, max_total_timeout=max_total)
+            check_seconds(title, timeout=timeout, max_total_timeout=max_total)
         reports = self._reports if how.is_shown else Reports(max_total_timeout=self._reports.max_total_timeout)
         request = InFlightRequest(
-            what,
+            title,
             self._place.name,
             reports,
             limits=how.limits if how.is_call else Limits(max_total=max_total),
-            answerers=self._answerers(how),
+            answerers=how.answerers,
             on_progress=how.on_progress,
             look=self._look,
         )
         call = request if how.is_call else None
         client = self._supervisor.client
         retries: Retries | None = None
-        takes_turn = how.is_call and self._takes_turns
-        with request if how.is_counted and reports.reporter is not None else _NOT_SHOWN:
+        turn = self._turns if how.is_call and self._turns is not None else _NO_BLOCK
+        with request if how.is_counted and reports.reporter is not None else _NO_BLOCK:
             if client is None:
-                client = await self.open_client(what, timeout)
-            self.calls += how.is_counted
+                client = await self.open_client(title, timeout)
+            self.traffic.calls += how.is_counted
             while True:
-                if takes_turn:
-                    await self._free.acquire()
-                try:
+                async with turn:
                     if client is not self._supervisor.client:  # lost or reopened while this request waited
-                        client = await self.open_client(what, timeout)
+                        client = await self.open_client(title, timeout)
                     attempt = Attempt()
                     try:
                         return await self._send_once(client, send, call, attempt, check)
                     except Exception as error:
                         failure = error
-                finally:
-                    if takes_turn:
-                        self._free.release()
                 await self._supervisor.after_failure(client, failure)
                 retries = retries or Retries(how.limits, is_harmless=how.is_harmless)
                 if not await self._again(client, failure, attempt, retries):
                     break
-                client = await self.open_client(what, timeout)
-            self.failures += how.is_counted
+                client = await self.open_client(title, timeout)
+            self.traffic.failures += how.is_counted
             with without_context:
-                raise self._failed(failure, attempt, what, timeout, retries)
+                raise self._failed(failure, attempt, title, timeout, retries)
 
-    def _answerers(self, how: Sending) -> Answerers:
-        own = how.answerers
-        if not how.visits:
-            return own
-        return self._usual if own is NOBODY else Answerers(own.elicitor, own.sampler, own.visit or self._usual.visit)
-
-    def _what_for(self) -> str:
+    def _waits_for(self) -> str:
         """Return what requests wait for besides the answer, or ""."""
         if self._supervisor.client is None:
             return f"reconnecting, {away(self._supervisor.backoff)}" if self._supervisor.comes_back else "closed"
-        if self._free.locked():
+        if self._turns is not None and self._turns.locked():
             return f"{self._most} calls are under way, others wait"
         return self._works_on()
 
@@ -273,13 +270,13 @@ class RequestSender:
         attempt: Attempt,
         check: Callable[[T, Attempt], None] | None = None,
     ) -> T:
-        place = self._place
+        place, traffic = self._place, self.traffic
         attempt.begun = place.position() if self._has_stderr else None
-        if not self.in_flight:
+        if not traffic.in_flight:
             place.stderr_offset = attempt.begun
         token = current_attempt.set(attempt)
         started = time.perf_counter()
-        self.in_flight += 1
+        traffic.in_flight += 1
         if self._abandoned.client is client:
             self._abandoned.listen(client)
         try:
@@ -299,16 +296,16 @@ class RequestSender:
                 self._abandoned.note(client, call, attempt, error)
             raise
         finally:
-            self.in_flight -= 1
-            if not self.in_flight and self._drained is not None:
+            traffic.in_flight -= 1
+            if not traffic.in_flight and self._drained is not None:
                 self._drained.set()
             attempt.over = True
             current_attempt.reset(token)
-        self.latency = time.perf_counter() - started
-        self.last_seen = time.time()
+        traffic.latency = time.perf_counter() - started
+        traffic.last_seen = time.time()
         self._answered = client
         self._abandoned.answered(client)
-        if self._has_stderr and not self.in_flight:
+        if self._has_stderr and not traffic.in_flight:
             place.stderr_offset = place.position()
         return answer
 
@@ -348,13 +345,13 @@ class RequestSender:
         return wants_handshake(failure, attempt.status)
 
     def _failed(
-        self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, retries: Retries
+        self, failure: Exception, attempt: Attempt, title: str, timeout: float | None, retries: Retries
     ) -> Exception:
         if isinstance(attempt.error, AuthorizationError):
             return AuthorizationError(*attempt.error.args)
         if named(cause := leaf(failure), "mcp", "InputRequiredRoundsExceededError"):
-            return SessionError(f"{what}: asked {cause.max_rounds} times; given up.")  # type: ignore[attr-defined]
-        error = request_error(failure, self._place, what, timeout, attempt)
+            return SessionError(f"{title}: asked {cause.max_rounds} times; given up.")  # type: ignore[attr-defined]
+        error = request_error(failure, self._place, title, timeout, attempt)
         meaning = failure_of_attempt(failure, attempt)
         if meaning is Failure.FORGOTTEN and retries.repeats[meaning]:
             error.args = (f"{error}\n  tried in two sessions; the server forgot each at once",)
@@ -366,14 +363,14 @@ class RequestSender:
         if isinstance(error, SessionClosedError):
             error.sent = error.sent and (meaning in MAY_HAVE_RUN or meaning is Failure.FINAL)
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
-                return lost_error(self._place.name, what, attempt.error or failure, self._place)
+                return lost_error(self._place.name, title, attempt.error or failure, self._place)
             if error.sent and not retries.is_harmless:
-                return closed_error(self._place, failure, what, attempt.begun)
+                return closed_error(self._place, failure, title, attempt.begun)
         return error
 
-    async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
+    async def open_client(self, title: str = "", timeout: float | None = None) -> Client:
         """Return the client of the open session, waiting at most `timeout` seconds; raise SessionError without one."""
-        check_seconds(what, timeout=timeout)
+        check_seconds(title, timeout=timeout)
         supervisor = self._supervisor
         if supervisor.client is None and supervisor.comes_back:
             longest = supervisor.reconnection.wait
@@ -389,7 +386,7 @@ class RequestSender:
                     if not late.expired():
                         raise
                     name, last = self._place.name, supervisor.last_attempt()
-                    raise waited_error(name, what or name, longest, supervisor.backoff, last) from None
+                    raise waited_error(name, title or name, longest, supervisor.backoff, last) from None
         if supervisor.client is None:
             await supervisor.last_words()
         if supervisor.client is None:
@@ -398,7 +395,7 @@ class RequestSender:
 
     async def drained(self, seconds: float) -> None:
         """Wait until no request is pending, but at most `seconds`."""
-        if self.in_flight:
+        if self.traffic.in_flight:
             self._drained = asyncio.Event()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
