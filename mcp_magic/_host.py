@@ -100,19 +100,19 @@ def pick(
     `offered` has the listings (`kind`: `"tools"` or `"prompts"`) by server. `elsewhere` says which other sessions may
     have it.
     """
-    found = [(server, item) for server, items in offered.items() for item in items if item.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        choices = join_names(f"{server}:{name}" for server, _ in found)
-        raise AmbiguousNameError(f"{len(found)} servers have {name!r}; say which: {choices}")
+    matches = [(server, item) for server, items in offered.items() for item in items if item.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        choices = join_names(f"{server}:{name}" for server, _ in matches)
+        raise AmbiguousNameError(f"{len(matches)} servers have {name!r}; say which: {choices}")
     prefix, colon, rest = name.partition(":")
-    what = kind.rstrip("s")
+    noun = kind.rstrip("s")
     everything = [f"{server}:{item.name}" for server, items in offered.items() for item in items]
     if colon and not any(prefix == item.partition(":")[0] for item in (i.name for v in offered.values() for i in v)):
         near = did_you_mean(prefix, servers)
         raise UnknownServerError(
-            f"no server {prefix!r} for the {what} {rest!r}.{near} Connected: {join_names(servers)}"
+            f"no server {prefix!r} for the {noun} {rest!r}.{near} Connected: {join_names(servers)}"
         )
     bare = {item.name: f"{server}:{item.name}" for server, items in offered.items() for item in items}
     near = did_you_mean(name, [*bare, *everything])
@@ -122,34 +122,35 @@ def pick(
             f"{name!r} is a server; its {kind} are {name}:NAME: {join_names(i.name for i in offered.get(name, ()))}"
         )
     if elsewhere:
-        raise error(f"no open session has a {what} {name!r}.{elsewhere}")
-    raise error(f"no server has a {what} {name!r}.{near} `%mcp {kind}` lists them.")
+        raise error(f"no open session has a {noun} {name!r}.{elsewhere}")
+    raise error(f"no server has a {noun} {name!r}.{near} `%mcp {kind}` lists them.")
 
 
 async def offered(connections: Iterable[Connection], kind: str, name: str) -> dict[str, Sequence[Any]]:
     """Return server -> listing, fetched again if none has `name`; servers whose listing fails are left out."""
-    asked = list(connections)
-    listings = await asyncio.gather(*(one.listing(kind) for one in asked), return_exceptions=True)
-    found = {one: items for one, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
-    if not any(item.name == name for items in found.values() for item in items):
-        await together(one.listings.search(kind) for one in found)
-        found = {one: one.catalog.cached(kind) for one in found}
-    return {one.name: items for one, items in found.items()}
+    sessions = list(connections)
+    listings = await asyncio.gather(*(session.listing(kind) for session in sessions), return_exceptions=True)
+    by_session = {session: items for session, items in zip(sessions, listings, strict=True) if isinstance(items, tuple)}
+    if not any(item.name == name for items in by_session.values() for item in items):
+        await together(session.listings.search(kind) for session in by_session)
+        by_session = {session: session.catalog.cached(kind) for session in by_session}
+    return {session.name: items for session, items in by_session.items()}
 
 
 def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
     """Say which sessions may have a missing tool or prompt: lost ones that had it, and ones whose listing failed."""
-    lost, silent = "", ""
-    for one in connections:
-        if one.state not in OFFERING:
-            has = any(item.name == name for item in one.catalog.cached(kind))
-            lost += f" {one.name} ({one.state}) has it: `%mcp reconnect {one.name}`" if has else ""
-        elif problem := one.catalog.problems.get(kind):
-            why = problem.removeprefix(f"{one.name}: {kind}: ")
-            silent += f"\n  {one.name} may have it, but its {kind} could not be listed: {why}"
-        elif name in one.catalog.unusable.get(kind, {}):
-            silent += f"\n  {one.listings.why_unknown(kind, name)}"
-    return lost + silent
+    closed, silent = "", ""
+    for connection in connections:
+        if connection.state not in OFFERING:
+            has = any(item.name == name for item in connection.catalog.cached(kind))
+            if has:
+                closed += f" {connection.name} ({connection.state}) has it: `%mcp reconnect {connection.name}`"
+        elif problem := connection.catalog.problems.get(kind):
+            why = problem.removeprefix(f"{connection.name}: {kind}: ")
+            silent += f"\n  {connection.name} may have it, but its {kind} could not be listed: {why}"
+        elif name in connection.catalog.unusable.get(kind, {}):
+            silent += f"\n  {connection.listings.why_unknown(kind, name)}"
+    return closed + silent
 
 
 def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
@@ -171,8 +172,8 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
         if candidates:
             names = join_names(c.name for c in candidates)
             unlisted = f"no server lists {uri!r}.{near} " if candidates is able else ""
-            what = "It" if unlisted else repr(uri)
-            raise AmbiguousNameError(f"{unlisted}{what} could be on {names}; say which with --server NAME")
+            subject = "It" if unlisted else repr(uri)
+            raise AmbiguousNameError(f"{unlisted}{subject} could be on {names}; say which with --server NAME")
     raise UnknownResourceError(f"no connected server has resources, so {uri!r} cannot be read.{near}")
 
 
@@ -473,8 +474,8 @@ class Host:
         """
         spec, default = resolve_target(target, **options)
         # When a cell that defines and connects a server runs again, the new object takes over the name.
-        given = name or (default if isinstance(spec, InProcessSpec) else None)
-        return await self.connect_spec(spec, given or default, replace=given is not None)
+        own_name = name or (default if isinstance(spec, InProcessSpec) else None)
+        return await self.connect_spec(spec, own_name or default, replace=own_name is not None)
 
     @on_own_loop_unless_closed
     async def connect_spec(self, spec: Spec, name: str, *, replace: bool = True) -> Connection:
@@ -487,11 +488,11 @@ class Host:
         while (pending := self.registry.pending.find(spec, name)) is not None:
             if (joined := await asyncio.shield(pending.done)) is not None:
                 return joined
-        for known in [name, *(n for n in self.registry.named if numbered(n, name))]:
-            same = self.registry.named.get(known)
+        for candidate in [name, *(n for n in self.registry.named if numbered(n, name))]:
+            same = self.registry.named.get(candidate)
             if same is None or same.spec not in (spec, _as_sse(spec)):
                 continue
-            return await open_again(self, known)
+            return await open_again(self, candidate)
         if not replace:
             name = free_name(name, [*(connection.name for connection in self.find()), *self.registry.pending.names()])
         with self.registry.pending.add(spec, name) as pending:
@@ -517,13 +518,13 @@ class Host:
         Returns name -> the connection, or the error why it could not be opened.
         """
 
-        async def one(name: str, spec: Spec) -> Connection | MCPMagicError:
+        async def open_single(name: str, spec: Spec) -> Connection | MCPMagicError:
             try:
                 return await self.connect_spec(spec, name)
             except MCPMagicError as error:
                 return error
 
-        opened = await together(one(name, spec) for name, spec in specs.items())
+        opened = await together(open_single(name, spec) for name, spec in specs.items())
         return dict(zip(specs, opened, strict=True))
 
     @on_own_loop_unless_closed
@@ -578,7 +579,7 @@ class Host:
         def observers(call: Call, others: Sequence[CallObserver]) -> list[CallObserver]:
             """Each call is counted, has its view if its tool has one, and its task is kept."""
             additions: list[CallObserver] = [MeasuredCall(self.metrics)]
-            has_view = any(isinstance(other, CallView) for other in others)
+            has_view = any(isinstance(observer, CallView) for observer in others)
             if call.definition is not None and call.definition.meta and not has_view:
                 additions.append(CallView())
             if not task_is_left(others):
@@ -616,7 +617,7 @@ class Host:
         """Return the connection with a name, or all that are open or reconnecting."""
         if server is not None:
             return [self[server]]
-        return [one for one in self.registry.named.values() if one.state in OFFERING]
+        return [connection for connection in self.registry.named.values() if connection.state in OFFERING]
 
     @on_own_loop_unless_closed
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
@@ -637,24 +638,24 @@ class Host:
             return connection, await find(rest)
         if not self.registry.named:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
-        asked = {connection.name: connection for connection in self.find()}
-        for connection in asked.values():
+        sessions = {connection.name: connection for connection in self.find()}
+        for connection in sessions.values():
             connection.supervisor.check_process()
-        offers = await offered(asked.values(), kind, name)
+        offers = await offered(sessions.values(), kind, name)
         others = elsewhere(name, kind, self.registry.named.values())
-        found = pick(name, kind, offers, self.registry.named, others)
-        return asked[found[0]], found[1]
+        match = pick(name, kind, offers, self.registry.named, others)
+        return sessions[match[0]], match[1]
 
     # Requests by name
 
     @on_own_loop_unless_closed
-    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **by_name: Any) -> ToolResult:
         """Call a tool by `"server:tool"`; see `Connection.call`."""
         connection, definition = await self.resolve(tool)
-        return await connection.call(definition.name, arguments, **named)
+        return await connection.call(definition.name, arguments, **by_name)
 
     @on_own_loop_unless_closed
-    async def start(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Job:
+    async def start(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **by_name: Any) -> Job:
         """Start a call of `"server:tool"` in the background: `job = await host.start("ci:build", ref="main")`.
 
         It returns once the server has the call. Where the server makes a task of it, the job outlives the session.
@@ -665,7 +666,7 @@ class Host:
             SessionError: The session failed.
         """
         connection, definition = await self.resolve(tool)
-        return await self.jobs.start(Call(connection, definition.name, {**(arguments or {}), **named}))
+        return await self.jobs.start(Call(connection, definition.name, {**(arguments or {}), **by_name}))
 
     @on_own_loop_unless_closed
     async def map(
@@ -674,7 +675,7 @@ class Host:
         rows: Any,
         arguments: Mapping[str, Any] | None = None,
         /,
-        **named: Any,
+        **by_name: Any,
     ) -> MapRun:
         """Call a tool for each row of a table: `run = await host.map("weather:forecast", df, location=col("city"))`.
 
@@ -683,7 +684,7 @@ class Host:
             rows: A DataFrame (pandas or Polars), an iterable of dicts, or a CSV, JSON Lines or Parquet file.
             arguments: Arguments by name: a value for all rows, `col(NAME)`, or a function of the row. Without any, the
                 columns that are named like parameters are passed.
-            **named: Options, and further arguments. `limit` takes only the first rows, `on` is a `distributed.Client`
+            **by_name: Options, and further arguments. `limit` takes only the first rows, `on` is a `distributed.Client`
                 whose workers make the calls, and the others are those of `MapOptions`: `concurrency`, `rate`,
                 `sessions`, `timeout`, `journal`, `repeat_unknown`, `skip_invalid`, `keep`, `explode`. For an argument
                 with such a name use `arguments`.
@@ -693,17 +694,17 @@ class Host:
             ConfigError: The journal cannot be used; nothing was sent.
             DeniedError: All calls were denied; nothing was sent.
         """
-        return await (await _plan_map(self, tool, rows, arguments, named)).run()
+        return await (await _plan_map(self, tool, rows, arguments, by_name)).run()
 
     async def map_iter(
-        self, tool: str, rows: Any, arguments: Mapping[str, Any] | None = None, /, **named: Any
+        self, tool: str, rows: Any, arguments: Mapping[str, Any] | None = None, /, **by_name: Any
     ) -> AsyncIterator[MapItem]:
         """Call a tool for each row of a table, and yield each row with its outcome: `item.row`, `item.result`.
 
         Takes the arguments of `map`. The calls stay at most `concurrency` rows ahead of the loop, and leaving the loop
         cancels the rest.
         """
-        run = await _plan_map(self, tool, rows, arguments, named)
+        run = await _plan_map(self, tool, rows, arguments, by_name)
         async with aclosing(iterate_on(self.loop, run.stream())) as items:
             async for item in items:
                 yield item
@@ -731,27 +732,27 @@ class Host:
         *,
         timeout: float | None = None,
         max_total_timeout: float | None = None,
-        **named: str,
+        **by_name: str,
     ) -> PromptResult:
         """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
         connection, definition = await self.resolve(prompt, "prompts")
-        given = {**(arguments or {}), **named}
-        return await connection.prompt(definition.name, given, timeout=timeout, max_total_timeout=max_total_timeout)
+        values = {**(arguments or {}), **by_name}
+        return await connection.prompt(definition.name, values, timeout=timeout, max_total_timeout=max_total_timeout)
 
 
 async def _plan_map(
-    host: Host, tool: str, rows: Any, arguments: Mapping[str, Any] | None, named: dict[str, Any]
+    host: Host, tool: str, rows: Any, arguments: Mapping[str, Any] | None, by_name: dict[str, Any]
 ) -> MapRun:
     from mcp_magic.map.cluster import Cluster
     from mcp_magic.map.plan import OPTIONS, Step
     from mcp_magic.map.rows import per_row
     from mcp_magic.map.run import map_steps
 
-    options = {name: named.pop(name) for name in ("limit", *OPTIONS) if name in named}
+    options = {name: by_name.pop(name) for name in ("limit", *OPTIONS) if name in by_name}
     if options.get("on") is not None:
         options["on"] = Cluster(options["on"])
     connection, definition = await host.resolve(tool)
-    step = Step("", connection, definition, per_row({**(arguments or {}), **named}))
+    step = Step("", connection, definition, per_row({**(arguments or {}), **by_name}))
     return map_steps([step], rows, host.services, **options)
 
 
@@ -815,7 +816,7 @@ async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
     replay-only cassette is disconnected.
     """
 
-    async def one(connection: Connection) -> MCPMagicError | None:
+    async def reopen(connection: Connection) -> MCPMagicError | None:
         try:
             await host.reconnect(connection.name)
         except CassetteError as error:
@@ -826,9 +827,9 @@ async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
         return None
 
     connections = host.find()
-    found = await together(one(connection) for connection in connections)
-    failed = {c.name: error for c, error in zip(connections, found, strict=True) if error is not None}
-    return [c.name for c in connections if c.name not in failed], failed
+    outcomes = await together(reopen(connection) for connection in connections)
+    errors = {c.name: error for c, error in zip(connections, outcomes, strict=True) if error is not None}
+    return [c.name for c in connections if c.name not in errors], errors
 
 
 async def leave_replayed(host: Host) -> list[str]:

@@ -53,7 +53,7 @@ JobStatus = Literal["working", "input_required", "completed", "failed", "cancell
 
 EVENTS = 200  # latest changes of a job that are kept
 
-ENDED = 100  # jobs that are kept after their end, with their results
+MAX_ENDED = 100  # jobs that are kept after their end, with their results
 
 START_SECONDS = 1.0  # seconds that the start of a job waits until the server has answered
 
@@ -61,7 +61,7 @@ MESSAGE = 200  # characters shown of a status message
 
 HERE = "the server does not make it a task: it ends with the session or the kernel"
 
-_LOST = (SessionClosedError, ConnectError)  # errors after which a task goes on at its server
+_SESSION_ERRORS = (SessionClosedError, ConnectError)  # errors after which a task goes on at its server
 
 SIGNS = {"working": "●", "input_required": "●", "completed": "✓", "failed": "✗", "cancelled": "✗", "lost": "○"}
 
@@ -362,7 +362,7 @@ def _may_go_on(error: BaseException) -> bool:
     """Whether a task may go on at its server although following it has failed."""
     if isinstance(error, ProtocolError):
         return error.code != UNKNOWN
-    return isinstance(error, _LOST)
+    return isinstance(error, _SESSION_ERRORS)
 
 
 class Following(CallObserver):
@@ -414,12 +414,12 @@ class Jobs:
     """The jobs of a host: `host.jobs[1]`, iteration, `len(host.jobs)`.
 
     Args:
-        held: The host.
+        host: The host.
         file: The file that keeps the ids of tasks; by default one in Jupyter's data directory.
     """
 
-    def __init__(self, held: HoldsConnections, file: Path | None = None) -> None:
-        self._held = held
+    def __init__(self, host: HoldsConnections, file: Path | None = None) -> None:
+        self._held = host
         self._journal = Journal(file)
         self._jobs: dict[int, Job] = {}
         self._latest = 0
@@ -428,8 +428,8 @@ class Jobs:
     def __getitem__(self, number: int) -> Job:
         if number in self._jobs:
             return self._jobs[number]
-        known = f"There are: {join_names(map(str, self._jobs), 20)}" if self._jobs else ""
-        raise ArgumentsError(f"no job {number}. {known or '`%mcp call SERVER:TOOL --background` starts one.'}")
+        numbers = f"There are: {join_names(map(str, self._jobs), 20)}" if self._jobs else ""
+        raise ArgumentsError(f"no job {number}. {numbers or '`%mcp call SERVER:TOOL --background` starts one.'}")
 
     def __iter__(self) -> Iterator[Job]:
         return iter(list(self._jobs.values()))
@@ -493,7 +493,7 @@ class Jobs:
     def let_go(self, call: Call, task: str, outcome: object) -> None:
         """Forget the task of a call that has ended, unless the session was lost."""
         self._waited.discard((call.connection.name, task))
-        if not isinstance(outcome, _LOST):
+        if not isinstance(outcome, _SESSION_ERRORS):
             self._journal.forget(task, call.connection.spec.identity)
 
     @on_own_loop_unless_closed
@@ -531,8 +531,8 @@ class Jobs:
     def unfollowed(self) -> int:
         """How many tasks the file has that no job of this kernel follows, nor another running kernel."""
         followed = self._waited | {(job.server, job.task) for job in self if not job.ended}
-        left = [entry for entry in self._journal.entries() if (entry.server, entry.task) not in followed]
-        return sum(not _is_elsewhere(entry) for entry in left)
+        rest = [entry for entry in self._journal.entries() if (entry.server, entry.task) not in followed]
+        return sum(not _is_elsewhere(entry) for entry in rest)
 
     def leave(self) -> None:
         """Follow no job any longer."""
@@ -546,8 +546,8 @@ class Jobs:
         self._latest -= job.number == self._latest
 
     def _add(self, connection: Connection, tool: str, **options: Any) -> Job:
-        ended = [job.number for job in self if job.ended]
-        for number in ended[: max(0, len(ended) - ENDED + 1)]:
+        ended_jobs = [job.number for job in self if job.ended]
+        for number in ended_jobs[: max(0, len(ended_jobs) - MAX_ENDED + 1)]:
             del self._jobs[number]
         self._latest += 1
         self._jobs[self._latest] = job = Job(self._latest, connection, tool, self._journal, **options)

@@ -112,11 +112,11 @@ class NotebookHost(CoreHost):
 
         return await spec_tools(target, name=name, host=self, **options)
 
-    async def langchain_resources(self, *wanted: str) -> list[Blob]:
+    async def langchain_resources(self, *sources: str) -> list[Blob]:
         """Read resources as LangChain blobs.
 
         Args:
-            *wanted: URIs, and names of servers for all resources they list; without any, all resources of all open
+            *sources: URIs, and names of servers for all resources they list; without any, all resources of all open
                 sessions.
 
         Raises:
@@ -124,7 +124,7 @@ class NotebookHost(CoreHost):
         """
         from mcp_magic.langchain.content import langchain_resources
 
-        return await langchain_resources(self, *wanted)
+        return await langchain_resources(self, *sources)
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

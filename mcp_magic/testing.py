@@ -54,8 +54,8 @@ def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
 
     mark = request.node.get_closest_marker("mcp_cassette")
     options = dict(mark.kwargs) if mark is not None else {}
-    named = options.pop("path", None) or (mark.args[0] if mark is not None and mark.args else None)
-    path = request.path.parent / named if named else _beside(request)
+    path = options.pop("path", None) or (mark.args[0] if mark is not None and mark.args else None)
+    path = request.path.parent / path if path else _beside(request)
     options.setdefault("here", request.config.rootpath)
     commands = Commands("`pytest --mcp-record=once`", "`pytest --mcp-record=new`", _MARK)
     with deck.holding(path, _MODES[request.config.getoption("--mcp-record")], commands=commands, **options) as cassette:
@@ -68,7 +68,7 @@ _MARK = "`@pytest.mark.mcp_cassette(largest={bytes})`"
 
 
 def _beside(request: pytest.FixtureRequest) -> Path:
-    classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
+    classes = [node.name for node in request.node.listchain() if isinstance(node, pytest.Class)]
     test = ".".join([*classes, request.node.name])
     name = re.sub(r"[^\w.\[\]-]+", "-", test)[:150]
     if name != test:  # a hash keeps apart names that would become equal

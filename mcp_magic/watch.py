@@ -49,8 +49,8 @@ def update_line(watch: Watch) -> str:
     if watch.problem:
         return f"{head}, not read: {shorten(watch.problem, 500)}"
     news = watch.differed_at == watch.changed_at and watch.difference
-    changed = diff_text(watch.difference, "  ") if news else "  (no difference)"
-    return "\n".join([head, *([f"  {watch.note}"] if watch.note else []), changed])
+    text = diff_text(watch.difference, "  ") if news else "  (no difference)"
+    return "\n".join([head, *([f"  {watch.note}"] if watch.note else []), text])
 
 
 def _clock(when: float | None) -> str:
@@ -112,13 +112,13 @@ class Watch:
             raise
 
     async def follow(
-        self, changed: Callable[[], None], *, seconds: float | None = None, count: int | None = None
+        self, on_change: Callable[[], None], *, seconds: float | None = None, count: int | None = None
     ) -> None:
         """Read again at each update, until `stop()`, `seconds`, `count` updates or the end of the connection.
 
         `changed` is called after each read that shows something new, and at the end.
         """
-        self._work = work = asyncio.create_task(self._follow(self._source or self._ticks(), changed, count))
+        self._work = work = asyncio.create_task(self._follow(self._source or self._ticks(), on_change, count))
         try:
             await asyncio.wait({work}, timeout=seconds)
             if not work.done():
@@ -128,7 +128,7 @@ class Watch:
             work.cancel()
             await asyncio.wait({work})
             self._end("interrupted")
-            changed()
+            on_change()
 
     def stop(self, why: str = "stopped") -> None:
         """End the watch. Idempotent."""
@@ -151,11 +151,11 @@ class Watch:
             self.ended = why
             self._stopwatch.stop()
 
-    async def _follow(self, source: AsyncIterable[Update], changed: Callable[[], None], count: int | None) -> None:
+    async def _follow(self, source: AsyncIterable[Update], on_change: Callable[[], None], count: int | None) -> None:
         async for update in source:
             started = time.monotonic()
             if await self._take(update):
-                changed()
+                on_change()
             if count is not None and self.updates >= count:
                 self._end(f"{count:,} updates have come" if count > 1 else "an update has come")
                 return
@@ -298,8 +298,8 @@ class LogFollower:
                 await self._woken.wait()
         self._woken.clear()
         if self._lines is not None and self._connection is not None:
-            for written, line in self._lines.read():
-                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.masked(line)))
+            for time, line in self._lines.read():
+                self._new.append(LogMessage(time, "", STDERR, self._connection.trace.masked(line)))
         self._attend()
         new = list(self._new)
         self._new.clear()

@@ -291,7 +291,7 @@ async def test_a_server_without_tasks_runs_a_job_in_its_session(host):
 
 
 async def test_old_jobs_are_dropped_and_running_ones_never(host, connect, monkeypatch):
-    monkeypatch.setattr("mcp_magic.jobs.ENDED", 2)
+    monkeypatch.setattr("mcp_magic.jobs.MAX_ENDED", 2)
     script = Scripted(state())
     await connect(script)
     with pytest.raises(ArgumentsError, match=r"^no job 1\. `%mcp call SERVER:TOOL --background` starts one\.$"):

@@ -161,9 +161,9 @@ class Cassette:
             self.end()
             return
         self.recorded += 1
-        for what, names in self._written.items():
-            if what in entry:
-                names[entry[what]] = None
+        for kind, names in self._written.items():
+            if kind in entry:
+                names[entry[kind]] = None
 
     def eject(self) -> None:
         """End its use; other kernels may write to the file again."""
@@ -249,10 +249,10 @@ class Deck:
 
     def eject(self) -> Cassette | None:
         """Remove the cassette and return it; from now on requests go to the real servers."""
-        taken, self._cassette, self._looked = self._cassette, None, True
-        if taken is not None:
-            taken.eject()
-        return taken
+        cassette, self._cassette, self._looked = self._cassette, None, True
+        if cassette is not None:
+            cassette.eject()
+        return cassette
 
     def _from_environment(self, environ: Mapping[str, str]) -> Cassette | None:
         path = environ.get(VARIABLE, "").strip()
@@ -279,12 +279,12 @@ def error_members(error: BaseException, masker: Masker) -> dict[str, Any]:
     """Return an error's class, message (secrets masked), status and code as members of a line."""
     if not isinstance(error, errors.MCPMagicError):
         return {"lost": masker.text(str(error).strip() or type(error).__name__)}
-    found: dict[str, Any] = {"failed": type(error).__name__, "message": masker.text(str(error))}
+    members: dict[str, Any] = {"failed": type(error).__name__, "message": masker.text(str(error))}
     if isinstance(error, errors.HTTPStatusError):
-        found["status"] = error.status
+        members["status"] = error.status
     if isinstance(error, errors.ProtocolError):
-        found["code"] = error.code
-    return found
+        members["code"] = error.code
+    return members
 
 
 def recorded_error(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
@@ -393,17 +393,17 @@ class SessionRecorder(Tap):
             http = self._http(str(number)) if direction != OUT else {}
             if direction != OUT and is_mistakable(message.get("error"), http.get("status")):
                 http["said"] = True
-        kept = masked(self._cassette, {name: message[name] for name in MEMBERS if name in message}, method or "")
+        members = masked(self._cassette, {name: message[name] for name in MEMBERS if name in message}, method or "")
         if direction == OUT:
-            _without_noise(kept)
+            _without_noise(members)
         pause = self._pause()
         if direction == OUT:  # how long the user was idle does not matter
             pause = pause if self._busy else {}
-            self._busy += "id" in kept and kept.get("method", LISTEN) != LISTEN
-        elif "method" not in kept and method != LISTEN:
+            self._busy += "id" in members and members.get("method", LISTEN) != LISTEN
+        elif "method" not in members and method != LISTEN:
             self._busy -= 1
         to = "server" if direction == OUT else "client"
-        self._write({"to": to, **kept, **({"http": http} if http else {}), **pause})
+        self._write({"to": to, **members, **({"http": http} if http else {}), **pause})
 
     def answered(self, number: Any, status: int) -> None:
         """Note the HTTP status of a request."""
@@ -412,14 +412,14 @@ class SessionRecorder(Tap):
     def _http(self, number: str) -> dict[str, Any]:
         attempt, status = self._attempts.pop(number, None), self._statuses.pop(number, None)
         error: BaseException | None = attempt.error if attempt is not None else None
-        found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
+        members: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
         if attempt is not None and attempt.retry_after is not None:
-            found["retry_after"] = attempt.retry_after
+            members["retry_after"] = attempt.retry_after
         if attempt is not None and attempt.refused and not attempt.written:
-            found["refused"] = True
+            members["refused"] = True
         if error is not None:
-            found |= error_members(error, self._cassette.masker)
-        return found
+            members |= error_members(error, self._cassette.masker)
+        return members
 
     def stderr(self, line: str) -> None:
         """Write a line of the server's stderr."""
@@ -441,7 +441,7 @@ class SessionRecorder(Tap):
         if how and self._has_ended:
             self._write({"exited": how})
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Write why the session could not be opened."""
         self._write(error_members(connect_error(error, self._place), self._cassette.masker))
 

@@ -81,15 +81,15 @@ class CassetteFile:
         self.begun = True
         blobs: dict[str, str] = {}
         unpacking = _Unpacking(blobs, self._here, UNPACKED * self.largest)
-        found: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
         for number, packed in lines:
             entry = self._checked(number, packed, unpacking)
             if "blob" in entry:
                 blobs[entry["blob"]] = entry["base64"]
             else:
-                found.append(entry)
+                entries.append(entry)
         self._blobs, self._unpacked = set(blobs), unpacking.characters
-        return found
+        return entries
 
     def _check_header(self, header: dict[str, Any]) -> None:
         version = header.get("cassette")
@@ -103,7 +103,7 @@ class CassetteFile:
         from mcp_magic.cassette.format import problem_of
 
         try:
-            entry = unpacking.whole(packed)
+            entry = unpacking.unpack(packed)
             problem = problem_of(entry)
         except _TooMuchError as error:
             problem = str(error)
@@ -206,7 +206,7 @@ class _Unpacking:
         self._most = most
         self.characters = 0
 
-    def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
+    def unpack(self, entry: dict[str, Any]) -> dict[str, Any]:
         return {name: self._unpacked(inner, 1) for name, inner in entry.items()}
 
     def _unpacked(self, value: Any, depth: int) -> Any:
@@ -246,14 +246,14 @@ class _Unpacking:
 
 def _object(line: str) -> dict[str, Any] | str:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except json.JSONDecodeError:
         return "not a JSON object; is it a cassette?"
     except ValueError:
         return f"a number has more than {sys.get_int_max_str_digits():,} digits"
     except RecursionError:
         return f"nested deeper than {DEEPEST} levels"
-    return found if isinstance(found, dict) else "not a JSON object; is it a cassette?"
+    return value if isinstance(value, dict) else "not a JSON object; is it a cassette?"
 
 
 class _Packing:
@@ -276,17 +276,17 @@ class _Packing:
         return value
 
     def _text(self, text: str) -> Any:
-        found = _BASE64.fullmatch(text) if len(text) >= BLOB_CHARACTERS else None
-        if found is None:
+        match = _BASE64.fullmatch(text) if len(text) >= BLOB_CHARACTERS else None
+        if match is None:
             if self._place is not None and self._here in text:
                 text = self._place.sub(HERE, text)
             if HERE in text:
                 self.characters += len(text) + text.count(HERE) * len(self._here)
             return text
         self.characters += len(text)
-        name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]
-        self.blobs[name] = found["body"]
-        return {BLOB: name, **({"prefix": found["prefix"]} if found["prefix"] else {})}
+        name = hashlib.sha256(match["body"].encode()).hexdigest()[:16]
+        self.blobs[name] = match["body"]
+        return {BLOB: name, **({"prefix": match["prefix"]} if match["prefix"] else {})}
 
 
 def _line(entry: dict[str, Any]) -> bytes:

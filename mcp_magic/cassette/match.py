@@ -59,7 +59,7 @@ class Scene:
         return any(step.kind == "answer" or "error" in step.message for step in self.steps)
 
     @property
-    def settled(self) -> bool:
+    def is_final(self) -> bool:
         """Whether its end is known: answered (even with a wrong id), cancelled, or the session ended."""
         return self.answered or self.cancelled or any(step.kind in ("ended", "stray") for step in self.steps)
 
@@ -71,7 +71,7 @@ class Session:
     scenes: list[Scene]
     lines: list[dict[str, Any]]
     head: dict[str, Any]  # its first line: `server`, `transport`, `where`
-    failed: dict[str, Any] | None = None  # the line with the error why it could not be opened
+    failure: dict[str, Any] | None = None  # the line with the error why it could not be opened
     early: list[Step] = field(default_factory=list)  # the server's output before the first message
 
     @property
@@ -92,8 +92,8 @@ class Session:
     @property
     def says_something(self) -> bool:
         """Whether it can be replayed: it has an answer, the error of its opening, or its end by the server."""
-        ended = any("ended" in line for line in self.lines)
-        return self.failed is not None or ended or any(scene.answered for scene in self.scenes)
+        has_end = any("ended" in line for line in self.lines)
+        return self.failure is not None or has_end or any(scene.answered for scene in self.scenes)
 
 
 def subscription_of(message: dict[str, Any]) -> Any:
@@ -133,11 +133,11 @@ class _Reading:
         if kind:
             self._wrote(kind, {"text": entry[kind], **message})
         elif entry.get("to") == "server":
-            self._sent(message)
+            self._add_scene(message)
         elif entry.get("to") != "client":
             return  # from a later version
         elif "method" not in message:
-            scene = self._settled(message["id"])
+            scene = self._close_scene(message["id"])
             step = Step("answer" if scene is not None else "stray", message, http=entry.get("http") or {})
             self._step(scene or self._latest(), step)
         elif "id" in message:
@@ -148,16 +148,16 @@ class _Reading:
 
     def _wrote(self, kind: str, message: dict[str, Any]) -> None:
         """Take output that is no message; an unreadable answer has its request's id and the error that replaced it."""
-        scene = self._settled(message["id"]) if "id" in message else self._latest()
+        scene = self._close_scene(message["id"]) if "id" in message else self._latest()
         if scene is not None and scene.steps and scene.steps[-1].kind == "ended":
             scene.steps.insert(-1, Step(kind, message, order=scene.steps[-1].order))  # last output of the process
             return
         self._step(scene, Step(kind, message))
 
-    def _sent(self, message: dict[str, Any]) -> None:
+    def _add_scene(self, message: dict[str, Any]) -> None:
         if "method" not in message:
-            if (asked := self._asked.pop(str(message.get("id")), None)) is not None:
-                asked.reply = message
+            if (step := self._asked.pop(str(message.get("id")), None)) is not None:
+                step.reply = message
             return
         params = message.get("params") or {}
         if message["method"] == "notifications/cancelled":
@@ -173,7 +173,7 @@ class _Reading:
         if scene.id is not None:
             (self._listening if listens else self._open)[str(scene.id)] = self._all[str(scene.id)] = scene
 
-    def _settled(self, number: Any) -> Scene | None:
+    def _close_scene(self, number: Any) -> Scene | None:
         return self._open.pop(str(number), None) or self._listening.pop(str(number), None)
 
     def _cause(self, message: dict[str, Any]) -> Scene | None:
@@ -225,12 +225,12 @@ LONGEST = 80  # maximum number of characters of a value in a message
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
     """Return a key that is equal for equal requests; without `responses`, whatever the user answered during them."""
-    kept = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
-    if not responses and "inputResponses" in kept:
-        kept["inputResponses"] = True
-    if kept.get("arguments") == {}:
-        del kept["arguments"]
-    return json.dumps([method, kept], sort_keys=True, ensure_ascii=False)
+    members = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
+    if not responses and "inputResponses" in members:
+        members["inputResponses"] = True
+    if members.get("arguments") == {}:
+        del members["arguments"]
+    return json.dumps([method, members], sort_keys=True, ensure_ascii=False)
 
 
 def _equal_but_masks(here: str, there: str) -> bool:
@@ -268,12 +268,12 @@ class Server:
         A server in this kernel may also be served at a URL; sessions through that URL have the same name.
         """
         every = range(self.opened)
-        chosen = [n for n in every if self.sessions[n].in_process is in_process] or list(every)
+        candidates = [n for n in every if self.sessions[n].in_process is in_process] or list(every)
         number = self._begun.get(in_process, 0)
         self._begun[in_process] = number + 1
-        if number < len(chosen):
-            return chosen[number]
-        return next((n for n in reversed(chosen) if self.sessions[n].failed is None), chosen[-1])
+        if number < len(candidates):
+            return candidates[number]
+        return next((n for n in reversed(candidates) if self.sessions[n].failure is None), candidates[-1])
 
     def find(
         self,
@@ -286,51 +286,51 @@ class Server:
     ) -> Scene | None:
         """Return the scene of a request, first of this session, then, unless `own`, of later and earlier ones."""
         key = key_of(method, params, responses=responses)
-        known = self.sessions[session].scenes if own else self._from(session)
-        keys = [(s.key if responses else key_of(s.method, s.params, responses=False), s) for s in known]
-        found = [scene for its, scene in keys if its == key] or [s for its, s in keys if _equal_but_masks(its, key)]
-        scene = next((scene for scene in found if not scene.used), None)
+        scenes = self.sessions[session].scenes if own else self._from(session)
+        keys = [(s.key if responses else key_of(s.method, s.params, responses=False), s) for s in scenes]
+        matches = [scene for its, scene in keys if its == key] or [s for its, s in keys if _equal_but_masks(its, key)]
+        scene = next((scene for scene in matches if not scene.used), None)
         if scene is None and method in _AGAIN:
             own_scenes = self.sessions[session].scenes if session < len(self.sessions) else []
-            scene = next(iter(([scene for scene in found if scene in own_scenes] or found)[-1:]), None)
+            scene = next(iter(([scene for scene in matches if scene in own_scenes] or matches)[-1:]), None)
         if scene is not None:
             scene.used += 1
         return scene
 
     def _from(self, session: int) -> Iterator[Scene]:
         for number in [*range(session, len(self.sessions)), *reversed(range(min(session, len(self.sessions))))]:
-            if self.sessions[number].failed is None:
+            if self.sessions[number].failure is None:
                 yield from self.sessions[number].scenes
 
     def explain(self, method: str, params: dict[str, Any]) -> str:
         """Say which request is missing, and which recorded request is nearest."""
-        key, asked = key_of(method, params), shown(method, params)
-        known = [scene for scene in self._from(0) if scene.id is not None]
-        equal = [scene for scene in known if scene.key == key]
+        key, request = key_of(method, params), request_text(method, params)
+        scenes = [scene for scene in self._from(0) if scene.id is not None]
+        equal = [scene for scene in scenes if scene.key == key]
         if equal:
             times = "once" if len(equal) == 1 else f"{len(equal)} times"
-            return f"{asked} was recorded {times}, and was sent once more"
-        alike = [scene for scene in known if scene.method == method]
+            return f"{request} was recorded {times}, and was sent once more"
+        alike = [scene for scene in scenes if scene.method == method]
         if not alike:
-            others = sorted({scene.method for scene in known} - set(_BY_METHOD))
-            return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
+            others = sorted({scene.method for scene in scenes} - set(_BY_METHOD))
+            return f"{request} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
 
         def likeness(scene: Scene) -> tuple[bool, float]:
             same = all(params.get(name) == scene.params.get(name) for name in ("name", "uri"))
             return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
 
         nearest = max(alike[:COMPARED], key=likeness)
-        mine, its = ({k: v for k, v in each.items() if k != "_meta"} for each in (params, nearest.params))
+        mine, its = ({k: v for k, v in pair.items() if k != "_meta"} for pair in (params, nearest.params))
         differs = difference(mine, its)
-        return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
+        return f"{request} is not in it; the nearest is {request_text(method, nearest.params)}: {differs}"
 
 
-def shown(method: str, params: dict[str, Any]) -> str:
+def request_text(method: str, params: dict[str, Any]) -> str:
     """Return a request as readable text."""
     if method == "tools/call":
         arguments = params.get("arguments")
-        given = arguments if isinstance(arguments, dict) else {}
-        values = ", ".join(f"{name}={_value(value)}" for name, value in given.items())
+        values_by_name = arguments if isinstance(arguments, dict) else {}
+        values = ", ".join(f"{name}={_value(value)}" for name, value in values_by_name.items())
         return one_line(f"{params.get('name')}({values})", 200)
     target = params.get("name", params.get("uri"))
     return one_line(f"{method} {target}" if target is not None else method, 200)
@@ -338,9 +338,9 @@ def shown(method: str, params: dict[str, Any]) -> str:
 
 def difference(here: Any, there: Any) -> str:
     """Return the values in which two requests differ, at most three."""
-    found = list(_differences(here, there, ""))
-    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-    return "; ".join(found[:3]) + more or "they do not differ"
+    differences = list(_differences(here, there, ""))
+    more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
+    return "; ".join(differences[:3]) + more or "they do not differ"
 
 
 def _differences(here: Any, there: Any, path: str) -> Iterator[str]:
@@ -395,8 +395,8 @@ def read(entries: Iterable[dict[str, Any]]) -> Content:
         own, reading = lines.get(number, []), _Reading()
         for entry in own:
             reading.read(entry)
-        failed = next((entry for entry in own if "failed" in entry and "to" not in entry), None)
-        session = Session(reading.scenes, own, head, failed, reading.early)
+        failure = next((entry for entry in own if "failed" in entry and "to" not in entry), None)
+        session = Session(reading.scenes, own, head, failure, reading.early)
         if session.says_something and "doctor" not in head:  # older versions recorded the doctor's sessions too
             server = content.servers.setdefault(head["server"], Server(head["server"]))
             server.add(session, added=bool(head.get("added")))

@@ -46,20 +46,20 @@ class Order:
         self._next: dict[object, int] = {}
         self._moved = asyncio.Event()
 
-    def awaits(self, who: object, number: int) -> None:
+    def awaits(self, scene: object, number: int) -> None:
         """Note the next step of a scene; scenes with later steps wait for it."""
-        self._next[who] = number
+        self._next[scene] = number
         self._wake()
 
-    def leaves(self, who: object) -> None:
+    def leaves(self, scene: object) -> None:
         """Note that a scene has no further step or waits for something else; other scenes do not wait for it."""
-        if self._next.pop(who, None) is not None:
+        if self._next.pop(scene, None) is not None:
             self._wake()
 
-    async def turn(self, who: object, number: int) -> None:
+    async def turn(self, scene: object, number: int) -> None:
         """Return when no other scene has an earlier step."""
-        self.awaits(who, number)
-        while any(other < number for one, other in self._next.items() if one is not who):
+        self.awaits(scene, number)
+        while any(earlier < number for waiting, earlier in self._next.items() if waiting is not scene):
             await self._moved.wait()
 
     def _wake(self) -> None:
@@ -175,7 +175,7 @@ class ReplayTransport:
             await self._live.close()
         self._to_client.close()
 
-    async def sent(self, item: Any) -> None:
+    async def receive(self, item: Any) -> None:
         """Play the scene of a message from the client."""
         message = members(item.message)
         number = str(message.get("id"))
@@ -228,21 +228,21 @@ class ReplayTransport:
             elif self._live is not None:
                 await self._live.ask(item, message)
             else:
-                known = masked(self._cassette, params, method)
-                self._refuse(message["id"], self._server.explain(method, known))
+                masked_params = masked(self._cassette, params, method)
+                self._refuse(message["id"], self._server.explain(method, masked_params))
         except Exception as error:  # the request must get an answer
             self._refuse(message["id"], f"it could not be replayed: {type(error).__name__}: {error}")
 
     # The server's side: plays scenes.
 
     def _find(self, method: str, params: dict[str, Any], *, responses: bool = True) -> Scene | None:
-        known, own = masked(self._cassette, params, method), self._ending is not None
-        return self._server.find(self._session, method, known, responses=responses, own=own)
+        masked_params, own = masked(self._cassette, params, method), self._ending is not None
+        return self._server.find(self._session, method, masked_params, responses=responses, own=own)
 
     async def _steps(self, scene: Scene, number: Any) -> None:
         """Play a scene for the request with this id; None for a notification."""
         self._ids.add(scene, number)
-        own = scene.used == 1 and any(scene is one for one in self._recorded.scenes)
+        own = scene.used == 1 and any(scene is own_scene for own_scene in self._recorded.scenes)
         try:
             for step in scene.steps:
                 if not await self._step(scene, step, number, own=own):
@@ -251,7 +251,7 @@ class ReplayTransport:
             self._order.leaves(scene)
         if number is None or scene.answered:
             return
-        if not scene.settled and scene.method != LISTEN:
+        if not scene.is_final and scene.method != LISTEN:
             self._refuse(number, "its recording ends before it was answered")
         else:
             await asyncio.Event().wait()  # as recorded: until the client cancels it
@@ -371,8 +371,8 @@ class ReplayTransport:
 
 
 def _answer(result: Any) -> Any:
-    kept = result if isinstance(result, dict) else {}
-    return {name: value for name, value in kept.items() if name in ("action", "content") and value is not None}
+    members = result if isinstance(result, dict) else {}
+    return {name: value for name, value in members.items() if name in ("action", "content") and value is not None}
 
 
 class _Write:
@@ -382,7 +382,7 @@ class _Write:
         self._replay = replay
 
     async def send(self, item: Any) -> None:
-        await self._replay.sent(item)
+        await self._replay.receive(item)
 
     async def aclose(self) -> None:
         return
@@ -447,7 +447,7 @@ class LiveFallback:
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         await asyncio.shield(self._opening)
-        await self._asked(item, message)
+        await self._pass_request(item, message)
 
     async def close(self) -> None:
         """End the session with the server."""
@@ -467,7 +467,7 @@ class LiveFallback:
             for item, message in self._handshake:
                 if "id" in message:
                     self._quiet.add(str(message["id"]))
-                    await self._asked(item, message)
+                    await self._pass_request(item, message)
                 else:
                     await self._pass(item, message)
         except Exception as error:
@@ -488,7 +488,7 @@ class LiveFallback:
             if not waiting.done():
                 waiting.set_exception(failure)
 
-    async def _asked(self, item: Any, message: dict[str, Any]) -> None:
+    async def _pass_request(self, item: Any, message: dict[str, Any]) -> None:
         number = str(message["id"])
         self._waiting[number] = answered = asyncio.get_running_loop().create_future()
         try:
@@ -529,15 +529,15 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
         recording = _Recording(cassette, spec, wire)
         stack.callback(recording.stop)
         transport = await open_transport(spec, wire, stack)
-        stack.push(recording.left)
+        stack.push(recording.leave)
 
         def recorded() -> Any:
             recording.begin()
             return transport.make()
 
         return Transport(recorded, transport.prepare)
-    known = f"it has {join_names(cassette.servers)}" if cassette.servers else "it has no server"
-    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}; {cassette.adds('it')}.")
+    servers = f"it has {join_names(cassette.servers)}" if cassette.servers else "it has no server"
+    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {servers}; {cassette.adds('it')}.")
 
 
 class _Recording:
@@ -564,7 +564,7 @@ class _Recording:
         recorder.add(self._session)
         return self._session
 
-    def left(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def leave(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Write how the server's process ended, or why the session could not be opened."""
         if self._session is not None and self._wire.errlog is not None:
             self._session.exited(how_ended(self._wire.errlog.file))
@@ -572,7 +572,7 @@ class _Recording:
             session = self._session or self.begin()
             if not session.is_open:
                 self._wire.recorder.stderr(last=True)
-                session.failed(error)
+                session.record_failure(error)
 
 
 async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
@@ -586,10 +586,10 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
         server = cassette.content.servers[wire.recorder.server]
         session = server.begin(in_process=isinstance(spec, InProcessSpec))
         recorded = server.sessions[session]
-        if recorded.failed is not None:
+        if recorded.failure is not None:
             cassette.played += 1
             retell(recorded, wire.recorder, wire.errlog)
-            raise recorded_error(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
+            raise recorded_error(recorded.failure, spec.masked(wire.errlog.tail()) if wire.errlog else "")
         wire.exited = recorded.exited
         live = None
         if real is not None:

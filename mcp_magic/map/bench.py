@@ -86,13 +86,13 @@ class Bench:
         rows = [level.row for level in self.levels]
         ticks = [row["concurrency"] for row in rows]
         figure = new_figure()
-        left, right = figure.subplots(1, 2)
-        left.plot(ticks, [row["calls/s"] for row in rows], marker="o")
-        left.set(xlabel="calls in flight", ylabel="calls/s", title=self.title, ylim=(0, None))
+        throughput, latency = figure.subplots(1, 2)
+        throughput.plot(ticks, [row["calls/s"] for row in rows], marker="o")
+        throughput.set(xlabel="calls in flight", ylabel="calls/s", title=self.title, ylim=(0, None))
         for name in ("p50 ms", "p95 ms"):
-            right.plot(ticks, [row[name] for row in rows], marker="o", label=name)
-        right.set(xlabel="calls in flight", ylabel="milliseconds", ylim=(0, None))
-        right.legend()
+            latency.plot(ticks, [row[name] for row in rows], marker="o", label=name)
+        latency.set(xlabel="calls in flight", ylabel="milliseconds", ylim=(0, None))
+        latency.legend()
         return figure
 
     def __repr__(self) -> str:

@@ -147,7 +147,7 @@ async def _run_chunk(
         arguments = PerRow("row", lambda row, _: row["arguments"])
         step = await sessions.step(spec, tool, arguments)
         pace = sessions.paces.setdefault(f"{spec!r} {options.rate}", Pace.of(spec, options.rate))
-        rows = [{"arguments": given} for given in calls]
+        rows = [{"arguments": call} for call in calls]
         mapped = map_steps([step], rows, sessions.services, pace=pace, **vars(options))
         await mapped.run()
         return [outcome_of(item, mapped.problem) for item in mapped.items]
@@ -244,19 +244,19 @@ class Cluster:
             pure=False,
             key=f"{self._name}-{self._count}",
         )
-        done = asyncio.Event()
+        event = asyncio.Event()
         loop = asyncio.get_running_loop()
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(event.set))
         try:
-            await done.wait()
-            found: list[Outcome] | str | None = await self._wait(future.result)
+            await event.wait()
+            outcomes: list[Outcome] | str | None = await self._wait(future.result)
         except KilledWorker:
             return None
         finally:
             future.cancel()
-        if isinstance(found, str):
-            raise SessionError(f"a worker called nothing: {found}")
-        return found
+        if isinstance(outcomes, str):
+            raise SessionError(f"a worker called nothing: {outcomes}")
+        return outcomes
 
     async def _wait(self, function: Any, *arguments: Any) -> Any:
         """Call a method of Dask: of an asynchronous client it returns an awaitable, of others it waits."""

@@ -26,7 +26,7 @@ from mcp_magic.flight.retry import MAY_HAVE_RUN, ROWS, Failure, failure_of, is_r
 from mcp_magic.loops import soon_on
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace
-from mcp_magic.map.plan import SHOWN, MapItem, Origin, Plan, Step
+from mcp_magic.map.plan import HEAD_ROWS, MapItem, Origin, Plan, Step
 from mcp_magic.map.rows import PerRow
 from mcp_magic.map.tally import DENIED, DONE, FAILED, INVALID, UNKNOWN, WAITING, RowMeter
 from mcp_magic.results.reasons import reason
@@ -387,7 +387,7 @@ class Execution:
             if not worker.cancelled() and (error := worker.exception()) is not None:
                 raise error
         if not is_sized and self._tally.is_invalid:
-            problems = [f"  {text}" for text in self._tally.lines(SHOWN)]
+            problems = [f"  {text}" for text in self._tally.lines(HEAD_ROWS)]
             raise ArgumentsError("\n".join([f"No row fits {self._plan.title}; nothing was sent.", *problems]))
 
     def _stop(self, error: MCPMagicError) -> None:
@@ -646,7 +646,7 @@ class Execution:
         if self._progress is None or (note := self._progress.on_progress) is None:
             return
         remark = None if self._origin.on_progress is None else self._meter.remark("running")
-        await note(self._tally.ended, self._plan.table.size, remark)
+        await note(self._tally.finished, self._plan.table.size, remark)
 
     def _rest(self) -> float:
         return max((stage.pace.rest for stage in self._stages), default=0.0)

@@ -115,23 +115,23 @@ class Journal:
     def tool(self, server: str, tool: str, definition: str) -> tuple[int, str]:
         """Return the number under which a tool's calls are kept, and what the journal has of other versions of it."""
         with self._guard():
-            known = self._file.execute(
+            versions = self._file.execute(
                 "SELECT id, definition, (SELECT count(*) FROM calls WHERE calls.tool = tools.id) FROM tools "
                 "WHERE server = ? AND tool = ?",
                 (server, tool),
             ).fetchall()
-            others = sum(count for _, version, count in known if version != definition)
+            others = sum(count for _, version, count in versions if version != definition)
             note = f"the journal has {plural(others, 'answers')} of another version of {tool}; they are not used"
-            for number, version, _ in known:
+            for number, version, _ in versions:
                 if version == definition:
                     return number, note if others else ""
             strangers = self._file.execute("SELECT count(*) FROM calls").fetchone()[0] - others
             if not others and strangers:
                 note = f"the journal has {plural(strangers, 'answers')} of other tools; they are not used"
-            made = self._file.execute(
+            insertion = self._file.execute(
                 "INSERT INTO tools (server, tool, definition) VALUES (?, ?, ?)", (server, tool, definition)
             )
-            return made.lastrowid or 0, note if others or strangers else ""
+            return insertion.lastrowid or 0, note if others or strangers else ""
 
     def find(self, tool: int, key: bytes, number: int) -> tuple[bool, Entry]:
         """Return whether the journal has a call, and its answer.
@@ -140,12 +140,12 @@ class Journal:
             ConfigError: The answer is too large, or no text.
         """
         with self._guard():
-            found = self._file.execute(
+            record = self._file.execute(
                 "SELECT answer FROM calls WHERE tool = ? AND key = ? AND number = ?", (tool, key, number)
             ).fetchone()
-        if found is not None and not isinstance(found[0], str | None):
-            raise ConfigError(f"the journal {self.path}: an answer is {type(found[0]).__name__}, not text")
-        return (False, None) if found is None else (True, found[0])
+        if record is not None and not isinstance(record[0], str | None):
+            raise ConfigError(f"the journal {self.path}: an answer is {type(record[0]).__name__}, not text")
+        return (False, None) if record is None else (True, record[0])
 
     def write(self, tool: int, key: bytes, number: int, answer: Entry) -> None:
         """Keep an answer, or None for a call that is about to go out."""

@@ -80,45 +80,45 @@ class LimitEstimate:
         self._window = (0.0, 0.0)  # the second in which calls were counted
         self._held = False  # whether the limit held for some time before the last refusal
 
-    def accept(self, sent: float) -> int:
+    def accept(self, sent_at: float) -> int:
         """Count an accepted call; return the number of the last second."""
-        self._first = min(self._first, sent)
-        self._accepted.append(sent)
-        while self._accepted[0] < sent - 1:
+        self._first = min(self._first, sent_at)
+        self._accepted.append(sent_at)
+        while self._accepted[0] < sent_at - 1:
             self._accepted.popleft()
         return len(self._accepted)
 
-    def accept_late(self, sent: float) -> None:
+    def accept_late(self, sent_at: float) -> None:
         """Count an accepted call whose answer took longer than the refusal of a later call."""
         start, end = self._window
-        self.rate += start < sent <= end
+        self.rate += start < sent_at <= end
 
     def restart(self) -> None:
         """Count anew after a refusal."""
         self._first = math.inf
         self._accepted.clear()
 
-    def is_measurable(self, sent: float) -> bool:
+    def is_measurable(self, sent_at: float) -> bool:
         """Whether calls were counted for long enough before a call that was refused."""
-        if sent - self._first >= STEP_SECONDS:
+        if sent_at - self._first >= STEP_SECONDS:
             return True
         self._window = (0.0, 0.0)
         return False
 
-    def measure(self, sent: float, opened: float) -> None:
+    def measure(self, sent_at: float, opened: float) -> None:
         """Estimate the limit when a call was refused; `opened` is the end of the pause after the refusal before."""
-        self._window = sent - 1, sent
-        rate = float(sum(sent - 1 < time <= sent for time in self._accepted))
-        trust = min(1.5 * (sent - self._first), 1.0) ** 3
-        held = sent - opened >= SOON
+        self._window = sent_at - 1, sent_at
+        rate = float(sum(sent_at - 1 < time <= sent_at for time in self._accepted))
+        trust = min(1.5 * (sent_at - self._first), 1.0) ** 3
+        was_stable = sent_at - opened >= SOON
         if self.trust < 0.5 and not self.rate * CUT < rate < self.rate / CUT:
             trust = min(trust, 0.2)  # it may have been busy for a moment only
-        elif held or self._held:  # calls that came in a bunch: the limit stands, unless the next refusal comes soon too
-            rate, trust = max(rate, self.rate * (1 - BUNCH / max(sent - opened, 1.0))), 1.0
+        elif was_stable or self._held:  # a bunch of calls: the limit stands, unless the next refusal is soon
+            rate, trust = max(rate, self.rate * (1 - BUNCH / max(sent_at - opened, 1.0))), 1.0
         elif self.trust >= 0.5 and rate < self.rate / CUT:  # too high: the server had saved up unused calls
             rate, trust = min(rate, self.rate * LOWERED), 0.5
             self._window = (0.0, 0.0)
-        self.rate, self.trust, self._held = max(rate, 1.0), trust, held
+        self.rate, self.trust, self._held = max(rate, 1.0), trust, was_stable
 
 
 class Pace:
@@ -182,15 +182,15 @@ class Pace:
                 self._sent.popleft()
         return now
 
-    def accepted(self, sent: float) -> None:
+    def accepted(self, sent_at: float) -> None:
         """Take the news that the server accepted a call that went out at this time."""
         if not self._adaptive:
             return
-        if sent < self._cut_at:
-            self._limit.accept_late(sent)
+        if sent_at < self._cut_at:
+            self._limit.accept_late(sent_at)
             return
         self._refusals = 0
-        used = self._limit.accept(sent) / self.rate
+        used = self._limit.accept(sent_at) / self.rate
         now = asyncio.get_running_loop().time()
         if now - self._stepped >= STEP_SECONDS and used >= (0.2 if self._limit.rate == math.inf else 0.5):
             # The rate is what limits the calls. While it grows fast, the last second had fewer.
@@ -207,16 +207,16 @@ class Pace:
         patience = (now - self._opens) / (self._pause * max(PATIENCE * self._limit.trust, 2.0))
         return high * math.exp(0.03 * patience**3)  # 3 % more at 1, 27 % at 2, then ever faster
 
-    def refused(self, sent: float, wait: float | None = None) -> None:
+    def refused(self, sent_at: float, wait: float | None = None) -> None:
         """Take the news that the server refused a call that went out at this time, and asks for `wait` seconds."""
         now = asyncio.get_running_loop().time()
-        if sent < self._cut_at:  # the calls of a burst are refused together
+        if sent_at < self._cut_at:  # the calls of a burst are refused together
             self._next = max(self._next, now + (wait or 0.0))
             return
         if not self._refusals:  # where the server takes nothing at all, further refusals say nothing about its limit
             self._refused_since = now
-            if self._limit.is_measurable(sent):
-                self._limit.measure(sent, self._opens)
+            if self._limit.is_measurable(sent_at):
+                self._limit.measure(sent_at, self._opens)
                 self.rate = min(self.rate, self._limit.rate * CUT)
             else:
                 self.rate /= 2

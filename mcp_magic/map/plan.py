@@ -36,7 +36,7 @@ CONCURRENCY = 64  # default maximum number of calls in flight
 
 HOPELESS = 1_000  # rows of an unknown number after which a map stops if none of them fits the schema
 
-SHOWN = 10  # rows of the tables that are displayed, and problems in an error
+HEAD_ROWS = 10  # rows of the tables that are displayed, and problems in an error
 
 
 @dataclass(frozen=True)
@@ -288,17 +288,17 @@ class Plan:
             f"  row{'s' if len(labels) > 1 else ''} {join_names(labels, 4)}: {problem}"
             for problem, labels in rows.items()
         ]
-        more = [f"  … and {plural(len(lines) - SHOWN, 'more problems')}"] if len(lines) > SHOWN else []
+        more = [f"  … and {plural(len(lines) - HEAD_ROWS, 'more problems')}"] if len(lines) > HEAD_ROWS else []
         head = f"{_do_not_fit(len(invalid), len(self.items))} {self.title}; nothing was sent."
         if len(invalid) < len(self.items):
             head += " --skip-invalid leaves them out."
-        return "\n".join([head, *lines[:SHOWN], *more])
+        return "\n".join([head, *lines[:HEAD_ROWS], *more])
 
     def preview(self) -> Listing:
         """Return the first rows with their arguments or their problem."""
         invalid = self.check()
-        items = self.items or list(islice(self.read(), SHOWN))
-        first = {item.number: item for item in [*items[:SHOWN], *invalid[:SHOWN]]}
+        items = self.items or list(islice(self.read(), HEAD_ROWS))
+        first = {item.number: item for item in [*items[:HEAD_ROWS], *invalid[:HEAD_ROWS]]}
         rows = []
         for item in first.values():
             arguments = hidden_arguments(item.arguments or {}, self.steps[0].tool)

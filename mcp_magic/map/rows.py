@@ -295,8 +295,8 @@ def fill(template: Any, row: Row, results: Mapping[str, Any]) -> Any:
             problem = f"{{{one_line(template.text, 80)}}} raised {type(error).__name__}: {one_line(str(error), 200)}"
         raise ArgumentsError(problem)
     if isinstance(template, dict):
-        filled = ((name, fill(value, row, results)) for name, value in template.items())
-        return {name: value for name, value in filled if value is not _LEFT_OUT}
+        values = ((name, fill(value, row, results)) for name, value in template.items())
+        return {name: value for name, value in values if value is not _LEFT_OUT}
     if isinstance(template, list):
         return [fill(value, row, results) for value in template]
     return template
@@ -321,9 +321,9 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
     if not is_any or any(name in required for name in likely):
         pairs = {name: likely.get(name, name) for name in properties if name in columns or name in likely}
         line = " ".join(f"{escape_name(name)}={{{column_source(column)}}}" for name, column in pairs.items())
-        which = "a parameter" if not is_any else join_names(name for name in likely if name in required)
+        target = "a parameter" if not is_any else join_names(name for name in likely if name in required)
         raise ArgumentsError(
-            f"no column is named like {which}. Columns: {join_names(columns)}; parameters: "
+            f"no column is named like {target}. Columns: {join_names(columns)}; parameters: "
             f"{join_names(map(str, properties))}. Write {line or 'PARAMETER={row.COLUMN}'}"
         )
     return {name: _if_present(name, required=name in required) for name in properties}

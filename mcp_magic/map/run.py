@@ -17,7 +17,7 @@ from mcp_magic.flight.progress import SIGNS, State
 from mcp_magic.loops import on_own_loop
 from mcp_magic.map.execution import Execution, RowQueue
 from mcp_magic.map.pace import read_rate
-from mcp_magic.map.plan import SHOWN, YOU, MapItem, Origin, Plan, Step, check_count, read_options, short_values
+from mcp_magic.map.plan import HEAD_ROWS, YOU, MapItem, Origin, Plan, Step, check_count, read_options, short_values
 from mcp_magic.map.rows import read_table, records
 from mcp_magic.map.tally import DENIED, DONE, FAILED, INVALID, UNKNOWN, WAITING, commonest, kind_of
 
@@ -283,13 +283,13 @@ class MapRun:
         parts += [Part.note(text) for text in (self._python_advice, self.note) if text]
         parts += self._errors()
         if any(item.state == DONE for item in self.items):
-            head = _frame(self._plan, self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
+            head = _frame(self._plan, self.items[:HEAD_ROWS], answers=True).iloc[:, :-2]  # without attempts and seconds
             answers = records(head.astype(object).where(head.notna(), ""))
             more = len(self.items) - len(head)
             values = (short_values(hidden_arguments(answer, None)) for answer in answers)
             rows = [{"row": label, **answer} for label, answer in zip(head.index, values, strict=True)]
             parts += Listing(rows, note=f"… {plural(more, 'more rows')}: .df has all" if more > 0 else "").parts()
-        results = [result for item in self.items[:SHOWN] for result in item.results.values()]
+        results = [result for item in self.items[:HEAD_ROWS] for result in item.results.values()]
         if not self.options.explode and any(isinstance(result.data, list) for result in results):
             line = f"`%mcp map --resume ${self.name()} --explode`"
             parts.append(Part.note(f"Answers are lists: {line} makes each item a row of .df."))
@@ -302,9 +302,9 @@ class MapRun:
             kinds.pop(kind_of(self._error.whole), None)
         rows = [
             {"rows": kind.rows, "values": "differ" if kind.is_varied else "", "error": kind.text}
-            for kind in commonest(kinds.values(), SHOWN)
+            for kind in commonest(kinds.values(), HEAD_ROWS)
         ]
-        more = len(kinds) - SHOWN
+        more = len(kinds) - HEAD_ROWS
         note = f"… {plural(more, 'more kinds')}: .failed has all" if more > 0 else ""
         return Listing(rows, kind="errors", note=note).parts() if rows else []
 

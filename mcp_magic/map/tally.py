@@ -189,7 +189,7 @@ class Tally:
         return [f"{figure(rate)} calls/s"] if rate else []
 
     @property
-    def ended(self) -> int:
+    def finished(self) -> int:
         """The number of rows that have ended."""
         return self._ended.total()
 
@@ -201,7 +201,7 @@ class Tally:
     def states(self) -> dict[str, int]:
         """Return the number of rows in each state; together they are all rows that are known."""
         rows = self.read if self.size is None else self.size
-        return {state: self._ended[state] if state != WAITING else rows - self.ended for state in STATES}
+        return {state: self._ended[state] if state != WAITING else rows - self.finished for state in STATES}
 
     @property
     def outcome(self) -> State:
@@ -275,8 +275,8 @@ class RowMeter:
         rate = tally.rate_text(self._seconds())
         if not running:
             return [*tally.rows(), *filter(None, [self._advice()]), *rate]
-        left = meter.left or 0.0
-        return [amount_text(meter.done, meter.total), *rate, *([f"{duration(round(left))} left"] if left >= 1 else [])]
+        rest = meter.left or 0.0
+        return [amount_text(meter.done, meter.total), *rate, *([f"{duration(round(rest))} left"] if rest >= 1 else [])]
 
     def remark(self, state: State) -> str:
         """Return the most common error; while running also the failures and the calls in flight."""
