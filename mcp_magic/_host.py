@@ -284,7 +284,7 @@ class Connections:
     def add(self, connection: Connection) -> Connection | None:
         """Add a connection; return the one that had its name."""
         name = connection.name
-        self._definitions.meet(name, connection.spec)
+        self._definitions.note_server(name, connection.spec)
         if (old := self.named.get(name)) is not None:
             old.end_streams()
         self.named[name] = connection
@@ -323,7 +323,7 @@ class Connections:
     def _compare_tools(self, name: str) -> None:
         connection = self.named.get(name)
         if connection is not None and connection.catalog.has("tools"):
-            self._definitions.look(name, connection.catalog.cached("tools"))
+            self._definitions.note_tools(name, connection.catalog.cached("tools"))
 
     def note_failure(self, name: str, stderr: str) -> None:
         """Keep the stderr of a server that could not be opened."""
@@ -549,7 +549,7 @@ class Host:
         """
         connection = self[name]
         self.loop = asyncio.get_running_loop()
-        self.consent.definitions.meet(name, connection.spec)  # a command may now run in another folder
+        self.consent.definitions.note_server(name, connection.spec)  # a command may now run in another folder
         try:
             await connection.reopen(by_hand=by_hand)
         finally:

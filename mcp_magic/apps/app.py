@@ -54,7 +54,7 @@ VERSION = "2026-01-26"
 MAX_PENDING = 32  # requests of one app that wait for their answer
 
 MAX_PAGES = 8
-"""Pages that show one app. A page that is loaded again does not say that it was there before."""
+"""Most pages that show one app. A reloaded page counts as a new one."""
 
 MAX_CONTEXT = 20_000  # characters kept of what an app wants a model to know
 
@@ -118,7 +118,7 @@ class Pages:
 
     def __init__(self, log: Callable[[str, str], None], on_change: Callable[[bool], None]) -> None:
         self._log = log
-        self._on_change = on_change  # called when the first page shows the app, and when none does any more
+        self._on_change = on_change  # called when the first page appears, and when the last one goes
         self._channels: dict[str, Channel] = {}
         self._tasks = _Tasks()
 
@@ -368,7 +368,9 @@ class Requests:
         caller = self._connection.caller
         call = await caller.prepare(Call(self._connection, name, arguments, asker=self._name, is_shown=False))
         call = replace(call, decision=await self._reviewed(call.request))
-        return _json((await caller.call(call)).raw)  # by the present schema: a question may have stood long
+        return _json(
+            (await caller.call(call)).raw
+        )  # checked by the present schema, which may have changed during the question
 
     async def _read(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
         uri = params.get("uri")
@@ -406,7 +408,7 @@ class Requests:
         if (structured := params.get("structuredContent")) is not None:
             texts.append(json.dumps(structured, ensure_ascii=False))
         method, text = "ui/update-model-context", shorten("\n".join(texts), MAX_CONTEXT)
-        self._record(method, {"text": text}, self._rule_on(method, {"text": text}))
+        self._record(method, {"text": text}, self._decision_by_rules(method, {"text": text}))
         self.context = text
         return {}
 
@@ -416,7 +418,7 @@ class Requests:
             raise _Refused("ui/message needs text", _INVALID)
         if len(text) > MAX_MESSAGE or len(self.messages) >= MAX_MESSAGES:
             raise _Refused("too many messages, or too long a message")
-        if not (decision := self._rule_on("ui/message", {"text": text})).approved:
+        if not (decision := self._decision_by_rules("ui/message", {"text": text})).approved:
             self._record("ui/message", {"text": text}, decision)
         message = Message(text, secrets.token_hex(4))
         self.messages.append(message)
@@ -473,7 +475,7 @@ class Requests:
     async def _ask(self, method: str, arguments: Mapping[str, Any], about: str, verb: str, **members: Any) -> None:
         """Ask you about what is never done without a click; _Refused if you or a rule refuse."""
         started = time.perf_counter()
-        decision = self._rule_on(method, arguments)
+        decision = self._decision_by_rules(method, arguments)
         if decision.approved:
             question = _yes_or_no(f"{self._name} wants to {about}", verb)
             async with self._one_by_one:
@@ -486,7 +488,7 @@ class Requests:
     def _request(self, method: str, arguments: Mapping[str, Any]) -> Request:
         return Request(self._connection.name, method, arguments, self._name, None, self._connection.spec.trust)
 
-    def _rule_on(self, method: str, arguments: Mapping[str, Any]) -> Decision:
+    def _decision_by_rules(self, method: str, arguments: Mapping[str, Any]) -> Decision:
         """Return the decision about what needs no answer of yours; rules and the policy can refuse it."""
         request = self._request(method, arguments)
         if self._consent.denies(request):
@@ -612,7 +614,7 @@ class App:
         self._server.notices.log(level, f"{self.name}: {text}")
 
     def _on_pages(self, is_shown: bool) -> None:
-        """Tell that it is shown, or is not shown any more."""
+        """Report in the session's events whether the view is shown."""
         if is_shown:
             self._event = f"{self.tool.name} {brief(self.arguments, 60)}" if self.arguments else self.tool.name
         self._server.publish("app", self._event, "shown" if is_shown else "hidden", ended=not is_shown)
@@ -686,19 +688,19 @@ class App:
             "messages": [message.to_page() for message in self.messages],
         }
 
-    # What becomes of the call, and of the session
+    # The state of the call, and of the session
 
     def _input(self) -> dict[str, Any]:
         return {"arguments": self.arguments, "partial": not self.is_whole}
 
     def draft(self, arguments: Mapping[str, Any]) -> None:
-        """Give the view what a model has written of the arguments so far; nothing once the call is over or out."""
+        """Give the view the arguments that a model has written so far. Does nothing after the call was sent or ended."""
         if not (self.is_whole or self._outcome) and arguments != self.arguments:
             self.arguments = dict(arguments)
             self.pages.send_all(kind="input", **self._input())
 
     def begin(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Give the view all arguments: the call that was written goes out. Return False if it is another call's."""
+        """Give the view the final arguments, because the call goes out. Return False if they are of another call."""
         if self.is_whole or self._outcome or tool != self.tool:
             return False
         self.arguments, self.is_whole = dict(arguments), True
@@ -718,7 +720,7 @@ class App:
         self.pages.send_all(kind="outcome", **self._outcome)
 
     def session_changed(self) -> None:
-        """Say in the view what became of the session."""
+        """Show the state of the session in the view."""
         state = str(self._server.state)
         if state == self._state or self._is_closed:
             return

@@ -1,4 +1,4 @@
-"""The views of calls: each call of a tool with a view has one, which is told what becomes of the call."""
+"""The views of calls. Each call of a tool with a view has one, which shows its arguments and its result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def views_of(connection: Connection) -> WeakSet[App]:
 
 
 def draft_view(connection: Connection, tool: Tool) -> App:
-    """Return the view of a call that a model still writes; `CallView` takes it when the call goes out."""
+    """Return the view of a call while a model writes it; `CallView` uses it when the call goes out."""
     app = App(connection, tool, {}, is_whole=False)
     views_of(connection).add(app)
     return app

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 LARGEST_MESSAGE = 16 * 1024 * 1024  # most bytes of a message from the page
 
-MOST_WAITING = 1000  # most messages that wait for a page that does not read them; more are dropped
+MOST_WAITING = 1000  # most messages kept for a tab that does not read them; more are dropped
 
-GONE_SECONDS = 3.0  # seconds without a tab after which it counts as closed; a page that is loaded again is back earlier
+GONE_SECONDS = 3.0  # seconds without a tab after which the page counts as closed; a reload takes less
 
-RETRY_MS = 500  # between a browser's tries to hear the kernel again
+RETRY_MS = 500  # milliseconds between attempts of a browser to connect again
 
 FILES = {"host.js": "text/javascript", "host.css": "text/css", "page.js": "text/javascript"}
 
@@ -60,14 +60,14 @@ class AppPage:
 
     Attributes:
         app: What it shows.
-        address: What to open; "" once it was opened. So a notebook that is saved with it gives nothing away.
-        left: Set when no tab has the page any more.
+        address: What to open; "" after it was opened, so that a saved notebook holds no address that works.
+        closed: Set while no tab has the page.
     """
 
     def __init__(self, app: App) -> None:
         self.app = app
         self.address = ""
-        self.left = asyncio.Event()
+        self.closed = asyncio.Event()
         self._token, self._ticket = secrets.token_urlsafe(32), ""
         self._port = 0
         self._tabs: list[asyncio.Queue[str]] = []
@@ -110,7 +110,7 @@ class AppPage:
         await self._server.stop()
 
     def invite(self) -> None:
-        """Make a new address; one that was not opened yet ends."""
+        """Make a new address. An earlier one that was not opened stops working."""
         self._ticket = secrets.token_urlsafe(32)
         self.address = f"http://{HOST}:{self._port}/{self._ticket}/"
 
@@ -137,7 +137,7 @@ class AppPage:
         )
 
     def _refusal(self, scope: Any) -> Response | None:
-        """Return the answer to a request that has no token or is another page's; None lets it in."""
+        """Return the answer to a request without a token or from another page; None if the request may pass."""
         from starlette.requests import Request
         from starlette.responses import PlainTextResponse
 
@@ -181,7 +181,7 @@ class AppPage:
     async def _for_one_tab(self) -> AsyncIterator[str]:
         tab: asyncio.Queue[str] = asyncio.Queue()
         self._tabs.append(tab)
-        self.left.clear()
+        self.closed.clear()
         try:
             yield f"retry: {RETRY_MS}\n\n"
             while True:
@@ -193,7 +193,7 @@ class AppPage:
     def _look_for_tabs(self) -> None:
         if not self._tabs:
             self.app.pages.detach(self)
-            self.left.set()
+            self.closed.set()
 
 
 async def _file(name: str, request: Request) -> Response:

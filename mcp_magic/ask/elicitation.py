@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ELICIT_SECONDS = 600.0
 """Seconds the user has to fill in a form or come back from a page; after that the user counts as absent."""
 
-MAX_ANSWERS = 3  # how often a question is asked whose answer does not fit
+MAX_ANSWERS = 3  # how often a question is asked if the answers do not fit
 
 MAX_QUESTIONS = 20  # default number of questions that a server may ask during one call
 

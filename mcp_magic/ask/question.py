@@ -50,7 +50,7 @@ class Reply:
 
 
 class Outcome(NamedTuple):
-    """The line that stays of a question."""
+    """The line that stays in the notebook after a question."""
 
     sign: str
     rest: tuple[str | tuple[str, str], ...]
@@ -78,8 +78,8 @@ class Choice:
     typed: str = ""  # in a line of choices, with its letter in brackets; "" if it is not offered there
     sends: bool = False  # whether it sends the values of the form, which must be valid then
     for_all: str = ""  # the tooltip of a button that makes this choice for all questions of a panel; "" for none
-    extra: Mapping[str, Any] = field(default_factory=dict)  # values of extra fields that it stands for where typed
-    asks: str = ""  # the extra field that is asked for once it is typed, or ""
+    extra: Mapping[str, Any] = field(default_factory=dict)  # values of extra fields that the typed choice sets
+    asks: str = ""  # the extra field that is asked for after it was typed, or ""
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,6 @@ WHY = Extra("reason", label="why not; Enter denies", typed="Why not? Enter gives
 """The field for the reason of a denial."""
 
 
-def _anything(values: Any) -> None:
-    """Accept all values."""
-
-
 @dataclass(frozen=True)
 class Form:
     """Values that the user can change before sending them: an object, a list of texts, or the rows of a table."""
@@ -126,7 +122,7 @@ class Form:
     write: Callable[[Any, int | None], str] | None = None
     # takes edited JSON and the values before; returns the new values, or raises ArgumentsError
     read: Callable[[str, Any], Any] | None = None
-    check: Callable[[Any], object] = _anything  # raises ArgumentsError if the values cannot be sent
+    check: Callable[[Any], object] = lambda values: None  # raises ArgumentsError if the values cannot be sent
 
 
 class Cell(NamedTuple):
@@ -153,7 +149,9 @@ class Reveal(NamedTuple):
 
     cut: Callable[[Any], Pairs]
     hidden: Callable[[Any], Pairs]
-    unseen: Callable[[Any, set[str]], Pairs]  # takes the names of opened values, too: what is yet to be opened
+    unseen: Callable[
+        [Any, set[str]], Pairs
+    ]  # takes the names of opened values, too; returns those that must still be opened
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +201,7 @@ class NearAsker(Protocol):
 
 
 near_asker: ContextVar[NearAsker | None] = ContextVar("near_asker", default=None)
-"""Who asks in the present context, if not the notebook."""
+"""What asks in the current context; None for the notebook."""
 
 
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mcp_magic import schema
 from mcp_magic._text import duration, plural
 from mcp_magic.ask.question import EDIT, WHY, Choice, Extra, Form, Outcome, Question, Reveal
-from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, map_texts, record_of
 from mcp_magic.display.arguments import value_text
 from mcp_magic.display.document import (
     Budget,
@@ -249,7 +249,7 @@ class SamplingSettings:
 def read_request(server: str, params: CreateMessageRequestParams) -> SamplingRequest:
     """Return the server's request; tools offered to apps only are left out."""
     choice = params.tool_choice.mode if params.tool_choice is not None else None
-    spoken_of = params.tools is not None or params.tool_choice is not None
+    has_tools = params.tools is not None or params.tool_choice is not None
     return SamplingRequest(
         server=server,
         messages=tuple(params.messages),
@@ -258,14 +258,14 @@ def read_request(server: str, params: CreateMessageRequestParams) -> SamplingReq
         temperature=params.temperature,
         stop_sequences=tuple(params.stop_sequences or ()),
         preferences=params.model_preferences,
-        tools=tuple(tool for tool in params.tools or () if not app_only(tool)) if spoken_of else None,
+        tools=tuple(tool for tool in params.tools or () if not app_only(tool)) if has_tools else None,
         tool_choice=choice or "auto",
         include_context=params.include_context or "none",
         metadata=dict(params.metadata or {}),
     )
 
 
-def senseless(request: SamplingRequest, *, takes_tools: bool) -> str:
+def why_invalid(request: SamplingRequest, *, takes_tools: bool) -> str:
     """Return why a request is invalid; "" if it is valid.
 
     Source: specification 2025-11-25, "Sampling", error codes and message constraints.
@@ -332,7 +332,7 @@ def recorded(request: SamplingRequest, model: str, mask: Callable[[str], str]) -
     entry["maxTokens"] = request.max_tokens
     if request.tools:
         entry["tools"] = [tool.name for tool in request.tools]
-    masked: dict[str, Any] = _masked(entry, mask)
+    masked: dict[str, Any] = map_texts(entry, mask)
     return masked
 
 
@@ -346,14 +346,6 @@ def _blocks(blocks: Sequence[Any]) -> list[Any]:
             dumped["content"] = _blocks(block.content)
         dumps.append(dumped)
     return dumps
-
-
-def _masked(value: Any, mask: Callable[[str], str]) -> Any:
-    if isinstance(value, dict):
-        return {name: _masked(inner, mask) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_masked(inner, mask) for inner in value]
-    return mask(value) if isinstance(value, str) else value
 
 
 # The outcome of a sampling request: the user learns the reason for a failure, the server does not.
@@ -463,9 +455,9 @@ class SamplingQuestions:
 
     async def _outcome(self, request: SamplingRequest) -> Sampled | Problem:
         async with self._queue.asking() as question:
-            nonsense = senseless(request, takes_tools=self._takes_tools)
-            if nonsense:
-                return Problem(INVALID_PARAMS, nonsense, nonsense)
+            problem = why_invalid(request, takes_tools=self._takes_tools)
+            if problem:
+                return Problem(INVALID_PARAMS, problem, problem)
             outcome = await answered(question.call, self._answer(request, question.call))
             question.is_answered = isinstance(outcome, Sampled)
         if isinstance(outcome, Sampled):
@@ -506,7 +498,7 @@ class SamplingQuestions:
             if not isinstance(reply, Sampled):
                 raise TypeError(f"it returned {type(reply).__name__}, not a Sampled")
             if review.show_reply:
-                reply = await self._looked_at(request, reply, call)
+                reply = await self._reviewed_reply(request, reply, call)
         schema.check_text([block.model_dump() for block in reply.content], "the reply")
         sendable: Sampled = reply
         return sendable
@@ -551,10 +543,10 @@ class SamplingQuestions:
             review = await in_time(reviewer.request(request, expected), self._samplers.timeout)
         if isinstance(review, Unanswered):
             return Review.deny(f"you did not answer within {self._samplers.timeout:g} s", by="time-out")
-        nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
-        return Review.deny(f"after your changes: {nonsense}", by="check") if nonsense else review
+        problem = why_invalid(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
+        return Review.deny(f"after your changes: {problem}", by="check") if problem else review
 
-    async def _looked_at(self, request: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
+    async def _reviewed_reply(self, request: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
         """Return the reply as the user approves it.
 
         Raises:

@@ -85,7 +85,7 @@ ATTEMPTS = 6
 """Most times one request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
 
 IN_VAIN_SECONDS = 60.0
-"""Seconds after a log-in that did not help in which the same refusal starts no other one: the next call would ask."""
+"""Seconds after a useless log-in during which the same refusal starts no further log-in."""
 
 ASK_SECONDS = 15.0  # deadline of a request to an authorization server, in seconds
 
@@ -369,7 +369,7 @@ class Authority:
         return {"resource": state.get_resource_url()}
 
     async def read(self, answer: httpx2.Response, kind: Any) -> httpx2.Response:
-        """Return an answer as the SDK's model can read it."""
+        """Return an answer without what the SDK's model refuses."""
         return await _mended(answer, kind, self.context.remark)
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
@@ -454,7 +454,8 @@ class Discovery:
                     issuer = str(metadata.issuer)
                 validate_metadata_issuer(metadata, issuer)
                 state.oauth_metadata = metadata
-                return await _offers_dpop(answer)
+                algorithms = (await _json(answer)).get("dpop_signing_alg_values_supported")  # not in the SDK's model
+                return isinstance(algorithms, list) and ALGORITHM in algorithms
             if not goes_on:
                 break
         return False
@@ -964,12 +965,6 @@ def _algorithm(pem: str) -> str:
     if isinstance(key, ec.EllipticCurvePrivateKey):
         return {256: "ES256", 384: "ES384", 521: "ES512"}.get(key.key_size, "ES256")
     return "EdDSA" if isinstance(key, ed25519.Ed25519PrivateKey) else "RS256"
-
-
-async def _offers_dpop(answer: httpx2.Response) -> bool:
-    """Whether metadata offer tokens bound to a key (RFC 9449, section 5.1); the SDK's model drops that field."""
-    algorithms = (await _json(answer)).get("dpop_signing_alg_values_supported")
-    return isinstance(algorithms, list) and ALGORITHM in algorithms
 
 
 async def _body(answer: httpx2.Response) -> str:

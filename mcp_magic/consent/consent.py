@@ -188,25 +188,30 @@ class Audit:
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
     """Return a copy of arguments for a record: secrets masked, long texts without their middle."""
-    cut: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
-    return cut
+    short: dict[str, Any] = map_texts(hidden_arguments(arguments, definition), _without_middle)
+    return short
 
 
-def _cut(value: Any) -> Any:
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy of a JSON value whose texts are changed by a function; names are not."""
     if isinstance(value, dict):
-        return {name: _cut(inner) for name, inner in value.items()}
+        return {name: map_texts(inner, change) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_cut(inner) for inner in value]
-    if isinstance(value, str) and len(value) > MAX_RECORDED_TEXT:
-        half = MAX_RECORDED_TEXT // 2
-        return f"{value[:half]} … {len(value) - 2 * half:,} characters left out … {value[-half:]}"
-    return value
+        return [map_texts(inner, change) for inner in value]
+    return change(value) if isinstance(value, str) else value
 
 
-# Which rule decides about a call, and whether a permission still covers the tool as it is now.
+def _without_middle(text: str) -> str:
+    half = MAX_RECORDED_TEXT // 2
+    if len(text) <= MAX_RECORDED_TEXT:
+        return text
+    return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
 
 
-def as_it_is(request: Request, definitions: Definitions) -> Request:
+# Which rule decides about a call, and whether a permission covers the present definition of the tool.
+
+
+def with_latest_definition(request: Request, definitions: Definitions) -> Request:
     """Return the request with the tool's latest definition, and its change since it was first seen."""
     latest, change = definitions.latest(request.name), definitions.change(request.name)
     if (latest is None or latest is request.definition) and change is None:
@@ -235,7 +240,7 @@ def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) ->
 
 
 def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
-    """Whether a rule covers the tool as it is now; a tool that was never listed counts as covered."""
+    """Whether a rule covers the present definition of a tool; a tool that was never listed counts as covered."""
     if not _is_same_server(rule, name.partition(":")[0], definitions):
         return False
     if rule.definition:
@@ -244,14 +249,14 @@ def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
 
 
 def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
-    """Whether the server of this name is still the one the rule was given for."""
+    """Whether the server of this name is the one that the rule was given for."""
     if server in rule.identities:
         return definitions.identity(server) in ("", rule.identities[server])
     return definitions.replacement(server, rule.since) is None
 
 
 def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Say why an allowing rule does not cover a tool of a server: the tool, or the server, is another one now."""
+    """Return why an allowing rule does not cover a tool of a server: the tool or the server has changed."""
     if _is_same_server(rule, server, definitions):
         return f"the tool has changed since rule `{rule}` allowed it"
     replacement = None if server in rule.identities else definitions.replacement(server, rule.since)
@@ -260,7 +265,7 @@ def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
 
 
 def because_outdated(request: Request, decision: Decision) -> Decision:
-    """Add to a denial why a rule does not allow the call any more."""
+    """Add to a denial why a rule that allowed the call does not apply."""
     if decision.approved or decision.by == PERSON or not request.outdated:
         return decision
     return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), request.outdated))))
@@ -286,7 +291,7 @@ ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user count
 MAX_PLAN = 50  # the most calls in one question
 
 _NO_QUESTION = Decision(True)
-"""About the user's own call, where no rule matches: it needs no decision, and has no record."""
+"""The decision about the user's own call if no rule matches it: nothing is asked, and nothing recorded."""
 
 
 def policy_of_environment() -> str:
@@ -381,7 +386,7 @@ class Consent:
 
     def _ruled(self, request: Request, policy: str | None) -> tuple[Request, Decision | None]:
         """Return the request as it is asked about, and what rules and policy decide; None if the user decides."""
-        request = as_it_is(request, self.definitions)
+        request = with_latest_definition(request, self.definitions)
         rule, action = ruling(self.rules, self.definitions, request)
         if rule is None:
             if request.asker == PERSON:
@@ -408,18 +413,17 @@ class Consent:
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
-        request = as_it_is(request, self.definitions)
-        action = ruling(self.rules, self.definitions, request)[1]
-        if not action:
-            action = "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
-        return "ask" if action == "allow" and request.program == "kernel" else action
+        decision = self._ruled(request, policy)[1]
+        if decision is None:
+            return "ask"
+        return "allow" if decision.approved else "deny"
 
     def allows_any(self, request: Request, policy: str | None = None) -> bool:
         """Whether rules and policy allow the call whatever its arguments are, so that nothing is asked.
 
         A tool that has changed needs a rule that was given since.
         """
-        request = as_it_is(request, self.definitions)
+        request = with_latest_definition(request, self.definitions)
         if request.program == "kernel":
             return False
         for rule in self.rules:
@@ -432,7 +436,7 @@ class Consent:
 
     def denies(self, request: Request) -> bool:
         """Whether a rule denies a call."""
-        return ruling(self.rules, self.definitions, as_it_is(request, self.definitions))[1] == "deny"
+        return ruling(self.rules, self.definitions, with_latest_definition(request, self.definitions))[1] == "deny"
 
     def rule_for(self, request: Request) -> Rule | None:
         """Return the rule that decides about a request, or None; see `ruling` for one about an earlier definition."""
@@ -449,7 +453,7 @@ class Consent:
         return DeniedError(text, decision.reason)
 
     def _advice(self, request: Request, decision: Decision) -> str:
-        """Say what would allow a call: the policy, or a rule for exactly this tool, however it is named."""
+        """Return what would allow a call: the policy, or a rule for exactly this tool."""
         tool = exactly(request.name)
         line = f"%mcp allow {shlex.quote(tool)} --first"
         if not self.magics:

@@ -4,8 +4,8 @@ A server may change a tool after the user has allowed it (a "rug pull"), also by
 name. So the history is kept by name, across all sessions. A rule covers a tool as it was when the rule was given, or as
 it was first seen if that was later. The same holds for the server behind a name: its command line or its URL.
 
-Definitions are numbered as they come, and a rule keeps the last number of its time. One number serves patterns and
-tools that come later, and thousands of unchanged tools cost nothing.
+Definitions are numbered in their order, and a rule keeps the last number at its time. So one number serves patterns
+and later tools, and thousands of unchanged tools cost nothing.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ class Definitions:
         self.count = 0
         self._servers: dict[str, list[Server]] = {}
         self._versions: dict[str, dict[str, list[Version]]] = {}  # by server, then by tool
-        self._looked: dict[str, tuple[Tool, ...]] = {}
+        self._latest: dict[str, tuple[Tool, ...]] = {}
         self._gone: dict[tuple[str, str], int] = {}
 
-    def meet(self, name: str, spec: Spec) -> None:
+    def note_server(self, name: str, spec: Spec) -> None:
         """Note the server that has a name from now on."""
         servers = self._servers.setdefault(name, [])
         if not servers or servers[-1].identity != spec.identity:
@@ -148,12 +148,12 @@ class Definitions:
         then, now = _at(servers, since), servers[-1]
         return None if then.identity == now.identity else Replacement(then.where, now.where)
 
-    def look(self, server: str, tools: tuple[Tool, ...]) -> None:
-        """Note all tools that a server lists now; costs nothing for the same tuple as last time."""
-        before = self._looked.get(server, ())
+    def note_tools(self, server: str, tools: tuple[Tool, ...]) -> None:
+        """Note all tools that a server lists now. Costs nothing for the same tuple as last time."""
+        before = self._latest.get(server, ())
         if before is not tools:
-            self._looked[server] = tools
-            self.saw(server, tools)
+            self._latest[server] = tools
+            self.add_tools(server, tools)
             if before or self._gone:
                 self._part(server, before, tools)
 
@@ -172,7 +172,7 @@ class Definitions:
             _sign(versions)
             versions[:] = [Version(number, since, digest, None) for number, since, digest, _ in versions]
 
-    def saw(self, server: str, tools: Iterable[Tool]) -> None:
+    def add_tools(self, server: str, tools: Iterable[Tool]) -> None:
         """Note tools as a server lists them."""
         by_tool = self._versions.setdefault(server, {})
         now = time.time()
@@ -206,7 +206,7 @@ class Definitions:
         return (versions[-1] if since is None else _at(versions, since)).digest
 
     def seal(self, name: str) -> str:
-        """Return a text that each tool has for itself, and that changes with it and its server; "" if never seen."""
+        """Return a text that identifies a tool, its definition and its server; "" if the tool was never seen."""
         digest = self.digest(name)
         return digest and f"{digest} {self.identity(name.partition(':')[0])} {name}"
 

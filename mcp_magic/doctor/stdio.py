@@ -135,6 +135,8 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
 
     seconds = duration(reply.seconds)
     version = (reply.result or {}).get("protocolVersion")
+    error = reply.error or {}
+    older = older_version(named_versions(str(error.get("message")), error.get("data")))
     if isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS:
         step.ok(f"initialize: answered in {seconds} with protocol {version}")
         return True
@@ -142,7 +144,7 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
         step.fail(
             f"initialize: answered in {seconds} with protocol {str(version)[:40]!r}, which is not a known version"
         )
-    elif reply.error is not None and (older := older_version(_named_versions(reply.error))):
+    elif older:
         todo = 'answer initialize with a version of its own (specification, "Version Negotiation")'
         step.warn(f"initialize: {refused(reply)}; it names {older}, which a session then asks for", todo)
         return True
@@ -151,10 +153,6 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
     else:
         step.fail(f"initialize: {refused(reply)}", "it must answer server/discover or initialize")
     return False
-
-
-def _named_versions(error: Mapping[str, Any]) -> list[str]:
-    return named_versions(str(error.get("message")), error.get("data"))
 
 
 def refused(reply: Reply) -> str:

@@ -133,14 +133,13 @@ class WireSpans(Tap):
         """Complete the span of a request, which the SDK sends within that span, and take its answer."""
         if direction != OUT:
             if self._waiting and "method" not in message:
-                self._came(message)
+                self._take_answer(message)
             return
         if "method" not in message or "id" not in message:
             return
-        api, is_named = _api()
-        if not is_named and getattr(api, "_TRACER_PROVIDER", api) is None:
+        if not recording():
             return
-        current = api.get_current_span()
+        current = _api()[0].get_current_span()
         if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
             return
         current.set_attributes({**self._attributes, **_target(message)})
@@ -148,7 +147,7 @@ class WireSpans(Tap):
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
 
-    def _came(self, message: dict[str, Any]) -> None:
+    def _take_answer(self, message: dict[str, Any]) -> None:
         """Mark the span as failed if the tool reported an error; the SDK ends the span after that."""
         waiting = self._waiting.pop(str(message.get("id")), None)
         result = message.get("result")

@@ -193,7 +193,7 @@ async def test_a_tool_changed_before_the_resume_is_not_called(host, shop):
     graph = interrupting(host, BUY, "ok")
     await graph.ainvoke(asked(), THREAD)
     changed = (await host["shop"].find_tool("buy")).model_copy(update={"description": "Sells the house."})
-    host.consent.definitions.saw("shop", [changed])
+    host.consent.definitions.add_tools("shop", [changed])
     state = await graph.ainvoke(Command(resume="approve"), THREAD)
     assert shop.called == []
     assert "the tool has changed since you were asked about it" in answers(state)[0][1]

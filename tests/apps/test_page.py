@@ -120,11 +120,11 @@ async def test_what_is_no_message_is_refused(kept, client, monkeypatch, body, st
 async def test_a_page_server_notices_when_its_last_tab_closes(served, kept, client, monkeypatch):
     monkeypatch.setattr(pages, "GONE_SECONDS", 0.01)
     async for _ in events(client, kept):
-        assert not served.left.is_set()
+        assert not served.closed.is_set()
         break
     await client.aclose()
     async with asyncio.timeout(30):
-        await served.left.wait()
+        await served.closed.wait()
     await served.stop()
     await served.stop()
     assert "has ended" in str(served)

@@ -88,17 +88,17 @@ def test_digest_ignores_order_and_absent_fields():
 
 def test_tool_is_compared_with_what_it_was_at_a_time():
     definitions = Definitions()
-    definitions.saw("s", [tool()])
+    definitions.add_tools("s", [tool()])
     first = definitions.count
-    definitions.saw("s", [tool()])
+    definitions.add_tools("s", [tool()])
     assert definitions.change("s:work") is None
-    definitions.saw("s", [tool(description="Other.")])
+    definitions.add_tools("s", [tool(description="Other.")])
     second = definitions.count
     changed = definitions.change("s:work", first)
     assert changed is not None
     assert [tuple(line) for line in changed.lines] == [("@", "description"), ("-", "Works."), ("+", "Other.")]
     assert definitions.change("s:work", second) is None
-    definitions.saw("s", [tool()])
+    definitions.add_tools("s", [tool()])
     assert definitions.change("s:work") is None, "it is what it was"
     assert definitions.change("s:work", second) is not None
 
@@ -106,7 +106,7 @@ def test_tool_is_compared_with_what_it_was_at_a_time():
 def test_definitions_keep_few_versions_of_a_changing_tool():
     definitions = Definitions()
     for number in range(100):
-        definitions.saw("s", [tool(description=f"{number} {'x' * 1000}")])
+        definitions.add_tools("s", [tool(description=f"{number} {'x' * 1000}")])
     kept = [version.tool for version in definitions._versions["s"]["work"] if version.tool is not None]
     assert len(kept) <= MAX_VERSIONS + 1
     changed = definitions.change("s:work")
@@ -117,8 +117,8 @@ def test_definitions_keep_few_versions_of_a_changing_tool():
 def test_ten_thousand_tools_cost_little():
     def saw(tools: list[Tool]) -> None:
         definitions = Definitions()
-        definitions.saw("s", tools)
-        definitions.saw("s", [one.model_copy() for one in tools])
+        definitions.add_tools("s", tools)
+        definitions.add_tools("s", [one.model_copy() for one in tools])
 
     tools = [tool(name=f"tool_{number}") for number in range(10_000)]
     assert_linear(saw, tools[:625], tools)

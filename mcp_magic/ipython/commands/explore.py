@@ -514,7 +514,7 @@ async def _view(invocation: Invocation, arguments: argparse.Namespace) -> AppPag
         return page
     print(clean(f"{page}\nIt is served until its tab is closed; Ctrl-C ends it, too."), flush=True)
     try:
-        await page.left.wait()  # in a terminal nothing runs between the commands
+        await page.closed.wait()  # in a terminal nothing runs between the commands
     finally:
         await page.stop()
     return None
