@@ -368,9 +368,7 @@ class Requests:
         caller = self._connection.caller
         call = await caller.prepare(Call(self._connection, name, arguments, asker=self._name, is_shown=False))
         call = replace(call, decision=await self._reviewed(call.request))
-        return _json(
-            (await caller.call(call)).raw
-        )  # checked by the present schema, which may have changed during the question
+        return _json((await caller.call(call)).raw)  # checks the arguments by the present schema
 
     async def _read(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
         uri = params.get("uri")
@@ -694,7 +692,7 @@ class App:
         return {"arguments": self.arguments, "partial": not self.is_whole}
 
     def draft(self, arguments: Mapping[str, Any]) -> None:
-        """Give the view the arguments that a model has written so far. Does nothing after the call was sent or ended."""
+        """Give the view the arguments that a model has written so far; nothing after the call was sent or ended."""
         if not (self.is_whole or self._outcome) and arguments != self.arguments:
             self.arguments = dict(arguments)
             self.pages.send_all(kind="input", **self._input())

@@ -149,9 +149,7 @@ class Reveal(NamedTuple):
 
     cut: Callable[[Any], Pairs]
     hidden: Callable[[Any], Pairs]
-    unseen: Callable[
-        [Any, set[str]], Pairs
-    ]  # takes the names of opened values, too; returns those that must still be opened
+    unseen: Callable[[Any, set[str]], Pairs]  # those to be opened; takes the names of opened ones
 
 
 @dataclass(frozen=True, eq=False)
