@@ -19,6 +19,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError
 from mcp_magic.flight.retry import Pacing
 from mcp_magic.loops import on_own_loop
+from mcp_magic.session.reader import KINDS as KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.session.reader import Unusable
+
 
 MAX_PAGES = 1000  # maximum number of pages of one listing: of an endless one the first are kept
 
@@ -42,34 +44,6 @@ MAX_ROUNDS = 5
 REMARK_SECONDS = 1.0  # the pause from which on a remark says that a server announces changes all the time
 
 SETTLE_SECONDS = 2.0  # seconds that a caller waits for a listing that is known to have changed
-
-
-class Kind(NamedTuple):
-    """How one kind is listed."""
-
-    capability: str
-    method: str
-    field: str
-    request: str
-    member: str
-    key: str
-    definition: str
-
-
-KINDS = {
-    "tools": Kind("tools", "list_tools", "tools", "tools/list", "tools", "name", "Tool"),
-    "resources": Kind("resources", "list_resources", "resources", "resources/list", "resources", "uri", "Resource"),
-    "templates": Kind(
-        "resources",
-        "list_resource_templates",
-        "resource_templates",
-        "resources/templates/list",
-        "resourceTemplates",
-        "uriTemplate",
-        "ResourceTemplate",
-    ),
-    "prompts": Kind("prompts", "list_prompts", "prompts", "prompts/list", "prompts", "name", "Prompt"),
-}
 
 
 class Listing(NamedTuple):

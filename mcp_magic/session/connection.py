@@ -13,6 +13,7 @@ from mcp_magic._text import clean, join_names, plural
 from mcp_magic.calls.call import Call, Progress
 from mcp_magic.calls.task import EXTENSION
 from mcp_magic.consent.consent import PERSON
+from mcp_magic.display.document import show_parts
 from mcp_magic.errors import (
     ArgumentsError,
     UnknownToolError,
@@ -167,7 +168,8 @@ _OPTIONS = ("timeout", "max_total_timeout", "on_progress")  # options of `call_t
 class Connection:
     """An open session to one MCP server.
 
-    `Host.connect` makes it. It outlives the cell that opened it and closes with the kernel.
+    `Host.connect` makes it. It outlives the cell that opened it and closes with the kernel. It has many methods because
+    they are what people type and what displays read; its parts do the work.
 
     Attributes:
         name: Its name in the host.
@@ -176,6 +178,8 @@ class Connection:
         skills: The skills that the server publishes (`mcp_magic.skills.Skills`): `await connection.skills.list()`.
         caller: The way of its calls: `await connection.caller.call(Call(connection, "add", {"a": 1, "b": 2}))`.
         catalog: What the server offers, cached.
+        listings: Fetches that, and searches it by name.
+        supervisor: Opens, reconnects and closes the session.
         notices: The server's notifications: log messages, changes.
         roots: The directories that the server may ask for.
         trace: The messages in both directions; `.entries`.
@@ -370,7 +374,7 @@ class Connection:
             SessionClosedError: The session is not open.
         """
         if self.supervisor.client is None:
-            raise self.supervisor.gone()
+            raise self.supervisor.unavailable()
         return self.supervisor.client
 
     @property
@@ -802,4 +806,4 @@ class Connection:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return self.info()._repr_mimebundle_(include, exclude)
+        return show_parts(self.info(), include, exclude)

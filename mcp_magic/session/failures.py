@@ -47,6 +47,7 @@ from mcp_magic.protocol import (
 from mcp_magic.records import without_bars
 from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, full_text, of_body
 from mcp_magic.session.negotiation import ListensError, named_url, spoken_versions, versions_in
+from mcp_magic.session.reader import members_of_input, text_of_input
 from mcp_magic.session.stdio import BEGINNING, identify
 from mcp_magic.session.wire import ErrorContext, not_recorded, text_of
 
@@ -367,8 +368,7 @@ def unreadable(error: BaseException | str) -> str:
 def unread_text(problem: Exception) -> str:
     """Return the unreadable text that the server wrote."""
     details = _invalid_parts(problem)
-    raw = details[0].get("input", "") if details else str(problem)
-    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+    return text_of_input(details[0].get("input", "")) if details else str(problem)
 
 
 def stand_in_line(message: Any, server: str) -> str:
@@ -431,10 +431,7 @@ def _members_of(problem: Exception) -> dict[str, Any] | None:
     if details and details[0]["type"] == "json_invalid":
         text = unread_text(problem)
         return identify(text, text)
-    # pydantic tries request and answer in turn; each "missing" error (no method, no result) has the whole message.
-    inputs = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
-    members = next(inputs, None)
-    return members if isinstance(members, dict) else None
+    return members_of_input(details)
 
 
 def _id_of(members: dict[str, Any] | None) -> int | str | None:

@@ -49,10 +49,25 @@ BARE = "result"
 """The member of a result that holds a value which is no object: some servers write that member themselves."""
 
 
+def text_of_input(value: Any) -> str:
+    """Return the text of a message that pydantic refused, from the input in its error."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value)
+
+
+def members_of_input(details: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the message that pydantic refused, from the details of its error; None if it is no object.
+
+    pydantic tries request and answer in turn, so each "missing" error has the whole message.
+    """
+    inputs = (detail["input"] for detail in details if detail["type"] == "missing" and len(detail["loc"]) == 2)
+    members = next(inputs, None)
+    return members if isinstance(members, dict) else None
+
+
 def read_again(problem: ValidationError) -> Any:
     """Return the message that pydantic refused with `problem`, mended; None if it cannot be understood.
 
-    The message has `oddities`, a remark for each thing that was mended, and `sent`, its members with texts as the
+    The message has `oddities`, a remark for each thing that was mended, and `original`, its members with texts as the
     server sent them, or None where its texts are right.
     """
     from mcp_types import jsonrpc_message_adapter
@@ -62,7 +77,7 @@ def read_again(problem: ValidationError) -> Any:
     original: Any = None
     if details[0]["type"] == "json_invalid":
         raw = details[0].get("input", "")
-        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes | bytearray) else str(raw)
+        text = text_of_input(raw)
         if isinstance(raw, bytes | bytearray) and raw != text.encode():
             oddities.append("it sends bytes that are not UTF-8; they are read as U+FFFD")
         mended = _mended_text(text, oddities)
@@ -78,9 +93,7 @@ def read_again(problem: ValidationError) -> Any:
         except (ValueError, RecursionError):
             return None
     else:
-        # pydantic tries request and answer in turn; each "missing" error has the whole message
-        inputs = (detail["input"] for detail in details if len(detail["loc"]) == 2 and detail["type"] == "missing")
-        members = next(inputs, None)
+        members = members_of_input(details)
     if not isinstance(members, dict):
         return None
     original = _mended_members(original, []) if isinstance(original, dict) else None
@@ -89,7 +102,10 @@ def read_again(problem: ValidationError) -> Any:
         message = jsonrpc_message_adapter.validate_python(members, by_name=False)
     except ValidationError:
         return None
-    return _mended_type(type(message)).of(message, original, tuple(oddities)) if oddities else None
+    if not oddities:
+        return None
+    mended = _mended_type(type(message)).model_construct(message.model_fields_set, **message.__dict__)
+    return mended.note(original, tuple(oddities))
 
 
 MAX_BEGINNINGS = 20  # places in a line at which a message may begin
@@ -104,7 +120,7 @@ def read_within(problem: ValidationError, is_asked: Callable[[Any], bool]) -> tu
     """
     detail = problem.errors(include_url=False)[0]
     raw = detail.get("input", "") if detail["type"] == "json_invalid" else ""
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes | bytearray) else str(raw)
+    text = text_of_input(raw)
     if _BEGINS.search(text) is None or read_again(problem) is not None:
         return [], ""
     decoder = json.JSONDecoder(strict=False)
@@ -243,18 +259,16 @@ def _mended_type(kind: Any) -> Any:
     class Mended(kind):  # type: ignore[misc]
         """A message that was mended."""
 
-        _sent: Any = PrivateAttr(default=None)
+        _original: Any = PrivateAttr(default=None)
         _oddities: tuple[str, ...] = PrivateAttr(default=())
 
-        @classmethod
-        def of(cls, message: Any, sent: Any, oddities: tuple[str, ...]) -> Any:
-            mended = cls.model_construct(message.model_fields_set, **message.__dict__)
-            mended._sent, mended._oddities = sent, oddities
-            return mended
+        def note(self, original: Any, oddities: tuple[str, ...]) -> Any:
+            self._original, self._oddities = original, oddities
+            return self
 
         @property
-        def sent(self) -> Any:
-            return self._sent
+        def original(self) -> Any:
+            return self._original
 
         @property
         def oddities(self) -> tuple[str, ...]:
@@ -451,12 +465,16 @@ def _dotted(path: Sequence[Any]) -> str:
     return one_line(".".join(map(str, path)), 120)
 
 
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def _brief(value: Any) -> str:
-    return one_line(json.dumps(value, ensure_ascii=False, default=str), 60)
+    return one_line(_as_json(value), 60)
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else _as_json(value)
 
 
 # The answers to `initialize` and `server/discover`.
@@ -591,24 +609,50 @@ class Unusable(NamedTuple):
     reason: str
 
 
-class _Kind(NamedTuple):
-    """A kind of definition in a list: the member, its word, its model and its key."""
+class Kind(NamedTuple):
+    """A kind of listing: how the SDK and the protocol name it, and its definitions."""
 
+    capability: str
+    method: str  # of the SDK's client
+    field: str  # of the SDK's result
+    request: str
     member: str
-    word: str
-    model: str
-    key: str
+    key: str  # member of a definition that tells it from the others
+    definition: str
     result: str
+    word: str
 
 
-_LISTS = {
-    "tools/list": _Kind("tools", "tool", "Tool", "name", "ListToolsResult"),
-    "resources/list": _Kind("resources", "resource", "Resource", "uri", "ListResourcesResult"),
-    "resources/templates/list": _Kind(
-        "resourceTemplates", "template", "ResourceTemplate", "uriTemplate", "ListResourceTemplatesResult"
+KINDS = {
+    "tools": Kind("tools", "list_tools", "tools", "tools/list", "tools", "name", "Tool", "ListToolsResult", "tool"),
+    "resources": Kind(
+        "resources",
+        "list_resources",
+        "resources",
+        "resources/list",
+        "resources",
+        "uri",
+        "Resource",
+        "ListResourcesResult",
+        "resource",
     ),
-    "prompts/list": _Kind("prompts", "prompt", "Prompt", "name", "ListPromptsResult"),
+    "templates": Kind(
+        "resources",
+        "list_resource_templates",
+        "resource_templates",
+        "resources/templates/list",
+        "resourceTemplates",
+        "uriTemplate",
+        "ResourceTemplate",
+        "ListResourceTemplatesResult",
+        "template",
+    ),
+    "prompts": Kind(
+        "prompts", "list_prompts", "prompts", "prompts/list", "prompts", "name", "Prompt", "ListPromptsResult", "prompt"
+    ),
 }
+
+_LISTS = {kind.request: kind for kind in KINDS.values()}
 
 
 def read_items(method: str, value: Any, remark: Remark) -> tuple[list[Any], list[Unusable]]:
@@ -616,7 +660,7 @@ def read_items(method: str, value: Any, remark: Remark) -> tuple[list[Any], list
     import mcp_types
 
     kind = _LISTS[method]
-    model = getattr(mcp_types, kind.model)
+    model = getattr(mcp_types, kind.definition)
     items: list[Any] = []
     unusable: list[Unusable] = []
     for number, raw in enumerate(_raw_items(kind, value, remark)):
@@ -634,7 +678,7 @@ def read_items(method: str, value: Any, remark: Remark) -> tuple[list[Any], list
     return items, unusable
 
 
-def _raw_items(kind: _Kind, value: Any, remark: Remark) -> list[Any]:
+def _raw_items(kind: Kind, value: Any, remark: Remark) -> list[Any]:
     if isinstance(value, list):
         return value
     if isinstance(value, dict) and value and all(isinstance(item, dict) for item in value.values()):
@@ -644,7 +688,7 @@ def _raw_items(kind: _Kind, value: Any, remark: Remark) -> list[Any]:
     return []
 
 
-def _plain(kind: _Kind, model: Any, raw: Any) -> Any:
+def _plain(kind: Kind, model: Any, raw: Any) -> Any:
     """Return the model of an item that is right as it is, else None; the SDK's model does not look into schemas."""
     if kind.member == "tools" and isinstance(raw, dict):
         schema: Any = raw.get("inputSchema")
@@ -663,7 +707,7 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value.get("properties", {}), dict) and isinstance(value.get("required", []), list)
 
 
-def _definition(kind: _Kind, model: Any, raw: Any, owner: str, remark: Remark) -> Any:
+def _definition(kind: Kind, model: Any, raw: Any, owner: str, remark: Remark) -> Any:
     if not isinstance(raw, dict):
         raise UnreadableError(f"it is {_brief(raw)}, not an object")
     raw = dict(raw)
@@ -863,7 +907,7 @@ class Reader:
         unusable += bad
         rest = {**raw, kind.member: []}
         page = _Part(rest, f"the answer to {method}", self._remark, ()).fit(getattr(mcp_types, kind.result))
-        setattr(page, re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", kind.member), items)
+        setattr(page, kind.field, items)
         return page
 
     def page_items(self, method: str, raw: dict[str, Any], version: str) -> tuple[list[Any], list[Unusable]]:
@@ -896,7 +940,7 @@ class Reader:
                 self._remark(f"{owner} has no content")
         else:
             rest = {name: value for name, value in raw.items() if name not in _ENVELOPE}
-            blocks = [_text(json.dumps(rest, ensure_ascii=False, default=str))] if rest else []
+            blocks = [_text(_as_json(rest))] if rest else []
             self._remark(f"{owner} has no content" + (f"; it has {_brief([*rest])}, which are shown" if rest else ""))
         result = _Part({**raw, "content": []}, owner, self._remark, ()).fit(CallToolResult)
         result.content = blocks
@@ -1131,10 +1175,6 @@ def _text(text: str) -> Any:
     from mcp_types import TextContent
 
     return TextContent(type="text", text=text)
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _first(problem: Exception) -> str:

@@ -390,7 +390,7 @@ class RequestSender:
         if supervisor.client is None:
             await supervisor.last_words()
         if supervisor.client is None:
-            raise supervisor.gone()
+            raise supervisor.unavailable()
         return supervisor.client
 
     async def drained(self, seconds: float) -> None:

@@ -211,7 +211,7 @@ class UnmatchedReplies:
         self._count = 0
         self._notified = self._heeded = 0  # notifications that were sent, and those before a request with an answer
 
-    def sent(self, message: Any) -> None:
+    def note_request(self, message: Any) -> None:
         """Note a message to the server. Runs in the context of the sender."""
         fields = message.__dict__
         number = fields.get("id")
@@ -372,7 +372,7 @@ class WatchedWrite(Wrapped):
 
     async def send(self, item: Any) -> None:
         """Record a message and send it."""
-        self._strays.sent(item.message)
+        self._strays.note_request(item.message)
         if self._probe is not None:
             self._probe.note_sent(item.message)
             self._probe = self._probe if self._probe.unanswered else None
@@ -423,7 +423,7 @@ class WatchedStream(Wrapped):
         except StopAsyncIteration:
             if self._wire.session is not None:  # the server ended it, not the client
                 self._wire.recorder.ended()
-            self._wire.report(Event.ENDED)
+            self._wire.report(Event.STREAM_END)
             raise
         return item if item is self._stand_in else self._note(item)
 
@@ -494,7 +494,7 @@ class WatchedStream(Wrapped):
         if not isinstance(item, Exception):
             if not self._makes_up and not self._is_made_up(item.message):
                 note_said(item.message)
-            original = getattr(item.message, "sent", None)
+            original = getattr(item.message, "original", None)
             self._wire.recorder.message(IN, members(item.message) if original is None else original)
             if self._wire.modern:
                 assume_complete(item.message)

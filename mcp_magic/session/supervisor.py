@@ -87,9 +87,6 @@ def quiet_sdk_logging() -> None:
 
 
 # The owner task and the supervisor.
-#
-# The task that enters `mcp.Client` must also leave it, but each cell of a notebook is its own task. So one task owns a
-# session: it enters the client, hands it out, waits, and leaves it. Meanwhile any task of the same event loop uses it.
 
 DEATH_SECONDS = 0.5
 """Seconds to wait after a failed request for the end of the server's process, whose last output tells the cause."""
@@ -325,8 +322,10 @@ class Supervisor:
             if policy.next_step is NextStep.GIVE_UP and policy.backoff is not None and policy.covers:
                 self._loss = gave_up(self._loss, policy.backoff, self.last_attempt())
         if policy.next_step is not NextStep.REPLACE:
-            never_open = not policy.sessions and not policy.is_closing
-            self._refuse(connect_error(failure or EOFError("closed"), self._place) if never_open else self.gone())
+            if policy.sessions or policy.is_closing:
+                self._refuse(self.unavailable())
+            else:
+                self._refuse(connect_error(failure or EOFError("closed"), self._place))
         self._become(State.LOST if self._loss is not None else State.CLOSED)
 
     def _refuse(self, error: Exception) -> None:
@@ -362,7 +361,7 @@ class Supervisor:
             if self.client is session and self._task is not None and self._task.fall_back():
                 policy.leave_for(NextStep.RENEW)
                 self.pause()
-        elif event is Event.ENDED:
+        elif event is Event.STREAM_END:
             if not policy.is_closing:
                 self._loss = closed_error(self._place)
             policy.leave_for(NextStep.REOPEN)
@@ -386,7 +385,7 @@ class Supervisor:
         while self.client is None and self.comes_back and self._ready is not None:
             await asyncio.shield(self._ready)
 
-    def gone(self) -> SessionClosedError:
+    def unavailable(self) -> SessionClosedError:
         """Return the error for a request without a session; it was not sent."""
         if self._loss is not None:
             error = type(self._loss)(*self._loss.args, stderr=self._loss.stderr)
@@ -499,7 +498,7 @@ class Supervisor:
                 finally:
                     self.policy.leave_for(NextStep.CLOSE)  # if the session cannot be replaced, it stays closed
             if self._closes != closes:
-                error = self.gone()
+                error = self.unavailable()
                 self._refuse(error)
                 raise error
             self.opened_by_hand += by_hand

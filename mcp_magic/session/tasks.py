@@ -4,7 +4,7 @@ Specification: https://github.com/modelcontextprotocol/ext-tasks (SEP-2663). Eac
 extension, so a server may answer any `tools/call` with a task instead of a result.
 
 The SDK writes one set of capabilities into all requests of a session, and a server that runs a tool only as a task
-refuses a client that does not declare the extension. So any call may become a task, and `Connection.send_call` waits
+refuses a client that does not declare the extension. So any call may become a task, and `CallSender.send` waits
 for its end.
 """
 

@@ -272,7 +272,7 @@ def _failed_call(crash: BaseException, tool: str) -> CallToolResult:
 
 def _wrong_return(crash: BaseException, tool: str) -> str:
     """Say that a tool returned what its annotation does not allow; "" if that is not why it failed."""
-    frames = {frame.f_code.co_name: frame for frame, _ in walk_tb(crash.__traceback__) if _is_of_sdk(frame)}
+    frames = {frame.f_code.co_name: frame for frame, _ in walk_tb(crash.__traceback__) if _package_of(frame) == "mcp"}
     if not isinstance(crash, ValidationError) or not {"run", "convert_result"} <= frames.keys():
         return ""
     problem = crash.errors()[0]
@@ -283,10 +283,6 @@ def _wrong_return(crash: BaseException, tool: str) -> str:
     where = f" as {path}" if path else ""
     reason = f": {problem['msg']}" if path else ""
     return f"{tool} returned {value}{where}; its return type is {kind}{reason}"
-
-
-def _is_of_sdk(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "mcp"
 
 
 def _failed_reading(crash: BaseException, uri: str) -> NoReturn:
@@ -334,8 +330,12 @@ def _last_frame(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _package(traceback: TracebackType | None) -> str:
-    name = traceback.tb_frame.f_globals.get("__name__", "") if traceback is not None else ""
-    return str(name).partition(".")[0]
+    return _package_of(traceback.tb_frame) if traceback is not None else ""
+
+
+def _package_of(frame: FrameType) -> str:
+    """Return the top-level package of the function that runs in a frame."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 # From a spec to the transport for `mcp.Client`: one function per transport, and their table.

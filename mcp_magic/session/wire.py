@@ -114,7 +114,7 @@ GARBAGE_LINES, GARBAGE_CHARACTERS = 5, 200
 class Event(Enum):
     """What a transport or a request learns about the session."""
 
-    ENDED = auto()
+    STREAM_END = auto()
     """The server has ended the stream: its process exited, or a socket was closed."""
     FORGOTTEN = auto()
     """The server no longer knows the session."""
