@@ -37,8 +37,8 @@ from mcp_magic.errors import (
 from mcp_magic.flight.progress import ProgressMeter, Stopwatch
 from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed, soon_on, together
 from mcp_magic.protocol import without_context
+from mcp_magic.session.calls import UNKNOWN
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.tasks import UNKNOWN
 
 if TYPE_CHECKING:
     import sqlite3

@@ -26,7 +26,7 @@ from mcp_magic.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.protocol import checked, until_answered
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
-from mcp_magic.session.calls import CallSender
+from mcp_magic.session.calls import CallSender, Tasks
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.listings import Listings
 from mcp_magic.session.notifications import Logs, Notices, request_level
@@ -35,7 +35,6 @@ from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
 from mcp_magic.session.subscriptions import Subscription, check_announces
 from mcp_magic.session.supervisor import State, Supervisor
-from mcp_magic.session.tasks import Tasks
 from mcp_magic.session.wire import ErrorContext
 from mcp_magic.trace.trace import Recorder
 

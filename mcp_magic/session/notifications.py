@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._sdk import skip_output_check
 from mcp_magic.calls.task import tasks_extension
 from mcp_magic.config.masking import Cut
+from mcp_magic.display.text import one_line
 from mcp_magic.flight.client import ExtendedRequests
 from mcp_magic.flight.request import InFlightRequest, Limits, caused_by
 from mcp_magic.flight.retry import Backoff
@@ -19,7 +20,6 @@ from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
 from mcp_magic.session.reader import Reader
-from mcp_magic.session.remarks import Remarks
 from mcp_magic.session.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -165,6 +165,46 @@ async def request_level(client: Client, level: str) -> bool:
         request = SetLevelRequest(params=SetLevelRequestParams(level=checked(level)))
         await client.session.send_request(request, EmptyResult)
     return logs
+
+
+# Remarks: what was odd in a server's messages, and was understood all the same.
+
+MAX_REMARKS = 50  # maximum number of remarks kept per connection: a server must not fill the memory with new ones
+
+MAX_REMARK = 400  # maximum number of characters of a remark
+
+
+class Remarks:
+    """The remarks about one server. Each is logged once, as a warning, and is a finding of the doctor.
+
+    `log` takes a level and a text; `masked` hides secrets.
+
+    >>> lines = []
+    >>> remarks = Remarks(lambda level, text: lines.append(text))
+    >>> remarks.add("the icons of serverInfo have a form of 2025-06-18")
+    >>> remarks.add("the icons of serverInfo have a form of 2025-06-18")
+    >>> lines == list(remarks.texts)
+    True
+    """
+
+    def __init__(self, log: Callable[[str, str], None], masked: Callable[[str], str] = str) -> None:
+        self._log = log
+        self._masked = masked
+        self._texts: dict[str, None] = {}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The remarks, oldest first."""
+        return tuple(self._texts)
+
+    def add(self, text: str, *, logged: bool = True) -> None:
+        """Keep a remark, and log it unless it is of no harm; one that was made before, or one too many, is dropped."""
+        text = one_line(self._masked(text), MAX_REMARK)
+        if text in self._texts or len(self._texts) >= MAX_REMARKS:
+            return
+        self._texts[text] = None
+        if logged:
+            self._log("warning", text)
 
 
 # The callbacks of a client.
