@@ -18,7 +18,7 @@ from mcp_magic import (
     ToolError,
 )
 from mcp_magic.results.reasons import last_failure
-from mcp_magic.session import tasks
+from mcp_magic.session import calls as session_calls
 from tests.environments import tasks_command
 from tests.support.cassettes import hosting
 from tests.support.scripted_tasks import TASKS, UNKNOWN, Scripted, done, fails, form, state, text
@@ -154,7 +154,7 @@ async def test_a_question_that_the_task_no_longer_has_is_taken_away(host, connec
 
 
 async def test_endless_questions_get_pauses_and_are_cut_off(host, connect, slept, monkeypatch):
-    monkeypatch.setattr(tasks, "MAX_QUESTIONS", 3)
+    monkeypatch.setattr(session_calls, "MAX_QUESTIONS", 3)
     numbers = count()
     script = Scripted(lambda: state("input_required", inputRequests={f"q{next(numbers)}": {"method": "roots/list"}}))
     call = asyncio.create_task((await connect(script)).call("build"))
