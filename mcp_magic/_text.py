@@ -120,12 +120,12 @@ def ago(when: float | None, now: float | None = None) -> str | None:
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
 
 
-def in_other_words(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that says the same in other words: another case, number or spelling, more or fewer words.
+def similar_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that means the same as `name`: in another case, number or spelling, with more or fewer words.
 
-    >>> in_other_words("city", ["n", "City Name"]), in_other_words("locations", ["id", "location"])
+    >>> similar_name("city", ["n", "City Name"]), similar_name("locations", ["id", "location"])
     ('City Name', 'location')
-    >>> in_other_words("userId", ["user_id"]), in_other_words("city", ["country", "n"])
+    >>> similar_name("userId", ["user_id"]), similar_name("city", ["country", "n"])
     ('user_id', None)
     """
 
@@ -133,12 +133,12 @@ def in_other_words(name: str, names: Iterable[str]) -> str | None:
         return {word.lower().removesuffix("s") for word in _WORD.findall(text[:MAX_NAME])}
 
     own = words(name)
-    names = [str(other) for other in itertools.islice(names, MAX_COMPARED)]
-    same = [other for other in names if own and words(other) == own]
-    near = [other for other in names if (theirs := words(other)) and (theirs < own or own < theirs)]
-    close = difflib.get_close_matches(name.lower(), [other.lower() for other in names], 1, 0.8)
-    spelled = [other for other in names if other.lower() in close]
-    return next(iter(same + near + spelled), None)
+    candidates = {str(candidate): words(str(candidate)) for candidate in itertools.islice(names, MAX_COMPARED)}
+    same = [candidate for candidate, parts in candidates.items() if own and parts == own]
+    near = [candidate for candidate, parts in candidates.items() if parts and (parts < own or own < parts)]
+    close = difflib.get_close_matches(name.lower(), [candidate.lower() for candidate in candidates], 1, 0.8)
+    alike = [candidate for candidate in candidates if candidate.lower() in close]
+    return next(iter(same + near + alike), None)
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:

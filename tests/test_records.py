@@ -107,7 +107,7 @@ def test_records_next_to_each_other_stay_apart_and_are_bounded():
 
 
 def test_a_traceback_shows_the_authors_line_first():
-    shown = Record(CHAIN).shown.split("\n")
+    shown = Record(CHAIN).display_text.split("\n")
     assert shown[0] == "shop.py, line 9, total: ValueError: no price"
     assert "ERROR:root:the report failed" in shown
     assert shown.count("  … 1 frame of mcp") == 2
@@ -115,7 +115,7 @@ def test_a_traceback_shows_the_authors_line_first():
     assert "  of Oslo" in shown
     assert shown[-1] == "mcp.ToolError: total"
     plain = "INFO: ready\n  at 8000"
-    assert Record(plain).shown == plain, "without a traceback it is shown as it is"
+    assert Record(plain).display_text == plain, "without a traceback it is shown as it is"
 
 
 def test_headlines_and_levels_are_those_of_the_error():

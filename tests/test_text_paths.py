@@ -181,7 +181,7 @@ def called_a_stream(text: str) -> None:
 def recorded(text: str) -> None:
     lines = text.split("\n")[:10_000]  # a trace keeps as many
     for group in grouped(lines, lambda line: ("s", line)):
-        _ = Record("\n".join(group)).shown
+        _ = Record("\n".join(group)).display_text
 
 
 # What is shown in a notebook

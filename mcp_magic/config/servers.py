@@ -46,7 +46,6 @@ from mcp_magic.config.specs import (
     UrlSpec,
     WebSocketSpec,
     foreign_auth,
-    foreign_auth_unused,
     make_auth,
 )
 from mcp_magic.errors import ConfigError
@@ -193,7 +192,7 @@ def make_spec(
     if table.get("verify") is not None or table.get("cert") is not None:
         rest |= _tls(table, variables.base)
     if "auth" in table:
-        rest["auth"] = make_auth(table["auth"], variables.base) if strict else foreign_auth(table["auth"])
+        rest["auth"] = make_auth(table["auth"], variables.base) if strict else foreign_auth(table["auth"])[0]
     return url_spec(text(table, "url"), table.get("transport"), headers=texts(table, "headers"), **rest)
 
 
@@ -215,7 +214,7 @@ def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, .
     unused += [key for key in others if key in table and not ("url" in table and "command" in table)]
     unused += ["sampling"] if isinstance(table.get("sampling"), dict) else []
     unused += ["protocol"] if table.get("protocol", PROTOCOLS[0]) not in PROTOCOLS else []
-    unused += [f"auth.{key}" for key in foreign_auth_unused(table.get("auth")) if "auth" not in unused]
+    unused += [f"auth.{key}" for key in foreign_auth(table.get("auth"))[1] if "auth" not in unused]
     return table, tuple(unused)
 
 

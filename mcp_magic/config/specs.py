@@ -109,31 +109,27 @@ def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = N
     return options
 
 
-def foreign_auth(value: Any) -> AuthOptions:
-    """Return the known options from the `auth` of another host's file; case is ignored (Cursor writes `CLIENT_ID`).
+def foreign_auth(value: Any) -> tuple[AuthOptions, list[str]]:
+    """Return the options in the `auth` of another host's file, and its keys that have no effect here.
 
-    >>> foreign_auth({"CLIENT_ID": "abc", "scopes": ["read"], "other": 1})
-    AuthOptions(mode='oauth', client_id='abc', scopes=('read',))
+    >>> foreign_auth({"CLIENT_ID": "abc", "scopes": ["read"], "other": 1})  # Cursor
+    (AuthOptions(mode='oauth', client_id='abc', scopes=('read',)), ['other'])
     >>> foreign_auth({"clientId": "abc", "callbackPort": 8080})  # Claude Code
-    AuthOptions(mode='oauth', client_id='abc', redirect_port=8080)
+    (AuthOptions(mode='oauth', client_id='abc', redirect_port=8080), [])
     """
     names = {f.name for f in fields(AuthOptions)}
-    values = {_our_auth_key(key): entry for key, entry in value.items()} if isinstance(value, dict) else {}
+    values, unused = {}, []
+    for key, entry in value.items() if isinstance(value, dict) else ():
+        name = key.lower() if key.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
+        name = "redirect_port" if name == "callback_port" else name
+        if name in names:
+            values[name] = entry
+        else:
+            unused.append(key)
     try:
-        return make_auth({key: entry for key, entry in values.items() if key in names})
+        return make_auth(values), unused
     except FieldError:
-        return AuthOptions()
-
-
-def foreign_auth_unused(value: Any) -> list[str]:
-    """Return the keys of another host's `auth` that `foreign_auth` does not read."""
-    names = {f.name for f in fields(AuthOptions)}
-    return [key for key in value if _our_auth_key(key) not in names] if isinstance(value, dict) else []
-
-
-def _our_auth_key(key: str) -> str:
-    name = key.lower() if key.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
-    return "redirect_port" if name == "callback_port" else name
+        return AuthOptions(), unused
 
 
 def _read(name: str, value: Any, base: Path | None) -> Any:

@@ -11,7 +11,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, in_other_words, join_names
+from mcp_magic._text import did_you_mean, join_names, similar_name
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError
@@ -314,7 +314,7 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
     required = schema.get("required") or ()
     others = [name for name in columns if name not in properties]
     absent = [name for name in properties if name not in columns]
-    likely = {name: column for name in absent if (column := in_other_words(name, others)) is not None}
+    likely = {name: column for name in absent if (column := similar_name(name, others)) is not None}
     if not likely and len(others) == len(columns) == 1 and len(required) == 1:
         likely = {name: columns[0] for name in absent if name in required}
     is_any = any(name in properties for name in columns)

@@ -14,7 +14,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_magic._text import in_other_words
+from mcp_magic._text import similar_name
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import UnfitText, base64_text, from_text, is_reading, read_json, takes_text, to_json_value
 from mcp_magic.schema.fields import Field, kept_root, shorten
@@ -356,7 +356,7 @@ def _check_table(value: Any, source: str, field: Field, path: str) -> None:
         return
     names = [name for name in value.columns if isinstance(name, str)]
     texts = [name for name in names if kinds == {"string"} and all(isinstance(cell, str) for cell in value[name][:20])]
-    column = in_other_words(path.rpartition(".")[2], names) or next(iter(texts + names), None)
+    column = similar_name(path.rpartition(".")[2], names) or next(iter(texts + names), None)
     if column is None:
         return
     of = source if re.fullmatch(r"[\w.]+", source) else f"({source})"

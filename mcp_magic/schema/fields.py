@@ -422,7 +422,18 @@ class Field:
             if not arrays:
                 return self._inner("", True) if self.kind == "any" else None
             return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
-        return self.child(key) or self._unlisted_child(key)
+        if (child := self.child(key)) is not None:
+            return child
+        for variant in self.variants:
+            if (child := variant.at(key)) is not None:
+                return child
+        patterns = self.schema.get("patternProperties")
+        for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():
+            if matches(pattern, key) is not False:  # if the pattern is not checked here, the server decides
+                return self._inner(key, raw)
+        if isinstance(self.additional, Field):
+            return self._inner(key, self.additional.raw)
+        return self._inner(key, True) if self.is_open and self.additional else None
 
     @functools.cached_property
     def _cache(self) -> dict[str, Field]:
@@ -435,19 +446,6 @@ class Field:
         if field is None and name in self._raws:
             field = self._cache[name] = self._inner(name, self._raws[name], name in self.required_names)
         return field
-
-    def _unlisted_child(self, name: str) -> Field | None:
-        """Return the field of a property that the schema does not list but allows, or None."""
-        for variant in self.variants:
-            if (field := variant._unlisted_child(name)) is not None:
-                return field
-        patterns = self.schema.get("patternProperties")
-        for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():
-            if matches(pattern, name) is not False:  # if the pattern is not checked here, the server decides
-                return self._inner(name, raw)
-        if isinstance(self.additional, Field):
-            return self._inner(name, self.additional.raw)
-        return self._inner(name, True) if self.is_open and self.additional else None
 
     def takes(self, value: Any) -> bool:
         """Return whether a value fits by its shape and bounds: types, choices, required names, lengths, format.
