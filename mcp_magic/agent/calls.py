@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import did_you_mean, free_name, join_names
+from mcp_magic._text import free_name
 from mcp_magic.agent.modules import check_length
 from mcp_magic.agent.program import RUN_PROGRAM
+from mcp_magic.agent.tools import no_tool
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, ModelError
@@ -27,7 +28,7 @@ from mcp_magic.langchain.names import Names
 from mcp_magic.schema.fields import input_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
     from langchain_core.messages.tool import ToolCallChunk
@@ -78,8 +79,8 @@ class PlannedCall:
 
     def refusal(self) -> dict[str, Any]:
         """Return why the call cannot go out, in the form that a thread can store."""
-        shown = {"shown": self.shown_problem} if self.shown_problem else {}
-        return {"problem": self.problem, "of": self.of, **shown}
+        extra = {"shown": self.shown_problem} if self.shown_problem else {}
+        return {"problem": self.problem, "of": self.of, **extra}
 
     def decide(self, decision: Decision) -> None:
         """Take a decision of consent, in the form that a thread can store."""
@@ -138,7 +139,7 @@ class Planner:
             planned.take(arguments, planned.builtin.function["parameters"])
         elif offer is None:
             planned.problem = no_tool(name, self.offers)
-            people = [each.person_name for each in self.offers.values()]
+            people = [known_offer.person_name for known_offer in self.offers.values()]
             planned.shown_problem = no_tool(Names(()).person(name), people)
         else:
             planned.take(own_arguments(arguments, offer.renamed), offer.tool.input_schema)
@@ -169,11 +170,6 @@ class Planner:
 
 def _no_object(arguments: Any) -> str:
     return f"the arguments are not a JSON object: {str(arguments)[:200]}"
-
-
-def no_tool(name: str, names: Collection[str]) -> str:
-    """Return the problem of a call of a tool that is not there."""
-    return f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {join_names(names)}"
 
 
 # The calls in messages.
@@ -228,8 +224,8 @@ async def take_turn(
         raise ModelError("the model answered nothing; try again")
     chunks = [part for part in parts if isinstance(part, AIMessageChunk)]
     if len(chunks) < len(parts):  # a model that does not stream yields one whole message
-        whole = parts[-1] if isinstance(parts[-1], AIMessage) else AIMessage(str(getattr(parts[-1], "content", "")))
-        return with_own_ids(whole, messages)
+        message = parts[-1] if isinstance(parts[-1], AIMessage) else AIMessage(str(getattr(parts[-1], "content", "")))
+        return with_own_ids(message, messages)
     return with_own_ids(complete_calls(add_ai_message_chunks(chunks[0], *chunks[1:])), messages)
 
 
@@ -245,11 +241,11 @@ def complete_calls(answer: AIMessageChunk) -> AIMessage:
     reason = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("status")
     # stopped at the token limit, or OpenAI's without a finish reason
     unfinished = reason in _CUT_OFF or (not reason and metadata.get("model_provider") == "openai")
-    whole = [_arguments(chunk, unfinished) for chunk in answer.tool_call_chunks]
-    if all(arguments is not None for arguments in whole):
+    complete = [_arguments(chunk, unfinished) for chunk in answer.tool_call_chunks]
+    if all(arguments is not None for arguments in complete):
         return message
     message.tool_calls, message.invalid_tool_calls = [], []
-    for chunk, arguments in zip(answer.tool_call_chunks, whole, strict=True):
+    for chunk, arguments in zip(answer.tool_call_chunks, complete, strict=True):
         call: dict[str, Any] = {"name": chunk["name"] or "", "id": chunk["id"]}
         if arguments is not None:
             message.tool_calls.append({**call, "args": arguments, "type": "tool_call"})  # type: ignore[typeddict-item]
@@ -284,28 +280,28 @@ def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMes
     """Return a turn in which each call has an id that is unique in the conversation; the first of equal ids stays."""
     if not calls_of(answer):
         return answer
-    taken = {call["id"] for message in before if message.type == "ai" for call in calls_of(message)}
-    given: dict[str, list[str]] = defaultdict(list)
+    used = {call["id"] for message in before if message.type == "ai" for call in calls_of(message)}
+    new_ids: dict[str, list[str]] = defaultdict(list)
 
     def own(call: Any) -> Any:
         old = call.get("id") or ""
-        new = free_name(old, taken, MAX_ID) if old else f"call_{uuid.uuid4().hex[:12]}"
-        taken.add(new)
-        given[old].append(new)
+        new = free_name(old, used, MAX_ID) if old else f"call_{uuid.uuid4().hex[:12]}"
+        used.add(new)
+        new_ids[old].append(new)
         return {**call, "id": new}
 
-    changed = {name: [own(call) for call in getattr(answer, name)] for name in ("tool_calls", "invalid_tool_calls")}
-    if all(new == [old] for old, new in given.items()):
+    update = {name: [own(call) for call in getattr(answer, name)] for name in ("tool_calls", "invalid_tool_calls")}
+    if all(new == [old] for old, new in new_ids.items()):
         return answer
     if not isinstance(answer.content, str):
-        changed["content"] = [_renamed(block, given) for block in answer.content]
-    return answer.model_copy(update=changed)
+        update["content"] = [_renamed(block, new_ids) for block in answer.content]
+    return answer.model_copy(update=update)
 
 
-def _renamed(block: Any, given: dict[str, list[str]]) -> Any:
+def _renamed(block: Any, new_ids: dict[str, list[str]]) -> Any:
     """Return a content block with its call's new id; provider packages send such blocks unchanged."""
     key = _BLOCK_IDS.get(block.get("type", "")) if isinstance(block, dict) else None
-    new = given.get(block.get(key)) if key else None
+    new = new_ids.get(block.get(key)) if key else None
     return {**block, key: new.pop(0)} if new else block
 
 
@@ -320,7 +316,7 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
     if not isinstance(value, dict | list):
         return False
     return not levels or any(
-        is_too_deep(each, levels - 1) for each in (value.values() if isinstance(value, dict) else value)
+        is_too_deep(part, levels - 1) for part in (value.values() if isinstance(value, dict) else value)
     )
 
 
@@ -328,10 +324,10 @@ def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any
     """Return stored arguments as they are sent: digits become a number where the schema takes numbers and no text."""
     decoded = dict(arguments)
     digits = [name for name, value in decoded.items() if isinstance(value, str) and _DIGITS.fullmatch(value)]
-    fields = {each.name: each for each in input_root(input_schema).children} if digits else {}
+    fields = {field.name: field for field in input_root(input_schema).children} if digits else {}
     for name in digits:
         if name in fields:
-            kinds = {each.kind for each in fields[name].variants} or {fields[name].kind}
+            kinds = {field.kind for field in fields[name].variants} or {fields[name].kind}
             if kinds & {"integer", "number"} and "string" not in kinds:
                 decoded[name] = int(decoded[name])
     return decoded

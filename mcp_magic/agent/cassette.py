@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 # Conversion of a model's answers to lines of a cassette and back.
 
-_KEPT = ("content", "additional_kwargs", "response_metadata", "usage_metadata", "id", "name", "chunk_position")
+_FIELDS = ("content", "additional_kwargs", "response_metadata", "usage_metadata", "id", "name", "chunk_position")
 _CALLS = ("tool_calls", "invalid_tool_calls")
 
 
 def message_fields(message: Any) -> dict[str, Any]:
     """Return the fields of a message or chunk that a line stores."""
-    names = (*_KEPT, "tool_call_chunks") if isinstance(message, AIMessageChunk) else (*_KEPT, *_CALLS)
-    found = {name: getattr(message, name, None) for name in names}
-    return {name: value for name, value in found.items() if value or name == "content"}
+    names = (*_FIELDS, "tool_call_chunks") if isinstance(message, AIMessageChunk) else (*_FIELDS, *_CALLS)
+    fields = {name: getattr(message, name, None) for name in names}
+    return {name: value for name, value in fields.items() if value or name == "content"}
 
 
 def hidden(cassette: Cassette, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,21 +51,21 @@ def hidden(cassette: Cassette, parts: list[dict[str, Any]]) -> list[dict[str, An
     if not parts or "answer" in parts[0]:
         return [{**part, "answer": _masked(cassette, part["answer"])} for part in parts]
     message = _joined([part["chunk"] for part in parts])
-    whole = message_fields(message)
-    if (hidden := _masked(cassette, whole)) != json.loads(json.dumps(whole, default=str)):
-        return [{"answer": hidden}]
+    fields = message_fields(message)
+    if (masked_fields := _masked(cassette, fields)) != json.loads(json.dumps(fields, default=str)):
+        return [{"answer": masked_fields}]
     return [{**part, "chunk": _masked(cassette, part["chunk"])} for part in parts]
 
 
-def _masked(cassette: Cassette, kept: dict[str, Any]) -> dict[str, Any]:
+def _masked(cassette: Cassette, fields: dict[str, Any]) -> dict[str, Any]:
     """Return a message with its secrets masked; token counts stay, though "tokens" looks like the name of a secret."""
-    found: dict[str, Any] = masked(cassette, kept, "")
-    plain = json.loads(json.dumps(kept, default=str))
+    result: dict[str, Any] = masked(cassette, fields, "")
+    plain = json.loads(json.dumps(fields, default=str))
     for name in ("usage_metadata", "response_metadata"):
         for inner, value in plain.get(name, {}).items():
             if name == "usage_metadata" or "usage" in inner:
-                found[name][inner] = value
-    return found
+                result[name][inner] = value
+    return result
 
 
 def _joined(chunks: list[dict[str, Any]]) -> AIMessage:
@@ -128,7 +128,7 @@ class Turn:
     request: ModelRequest
     parts: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
-    done: bool = False
+    is_complete: bool = False
     used: int = 0
 
 
@@ -159,8 +159,8 @@ class Turns:
     def find(self, request: ModelRequest) -> Turn | None:
         """Return the turn that was recorded for a request, or None."""
         digest = request.digest
-        found = [turn for turn in self._turns.values() if turn.done and turn.request.digest == digest]
-        turn = next((turn for turn in found if not turn.used), found[-1] if found else None)
+        matches = [turn for turn in self._turns.values() if turn.is_complete and turn.request.digest == digest]
+        turn = next((turn for turn in matches if not turn.used), matches[-1] if matches else None)
         if turn is not None:
             if not turn.used and not turn.error:
                 self._check(turn)
@@ -171,11 +171,11 @@ class Turns:
     def profile_of(self, model: str) -> ModelProfile:
         """Return what the recorded requests tell of a model: whether it was given images of tools."""
         requests = [turn.request for turn in self._turns.values() if turn.request.model == model]
-        answers = [each for request in requests for each in request.messages if each.get("role") == "tool"]
-        contents = (each.get("content") for each in answers)
+        answers = [message for request in requests for message in request.messages if message.get("role") == "tool"]
+        contents = (message.get("content") for message in answers)
         parts = (part for content in contents if isinstance(content, list) for part in content)
-        seen = any(isinstance(part, dict) and part.get("type") == "image" for part in parts)
-        return {"image_inputs": seen, "image_tool_message": seen}
+        has_image = any(isinstance(part, dict) and part.get("type") == "image" for part in parts)
+        return {"image_inputs": has_image, "image_tool_message": has_image}
 
     def explain(self, request: ModelRequest) -> str:
         """Return a message: which request was not recorded, and how the recording that begins like it differs."""
@@ -226,7 +226,7 @@ class Turns:
             parts: list[Any] = [chunk.message for _, chunk in chunks(turn)]
             add_ai_message_chunks(*parts)
         except Exception as error:
-            number = next(number for number, each in self._turns.items() if each is turn)
+            number = next(number for number, candidate in self._turns.items() if candidate is turn)
             problem = f"the reply is not a model's answer: {one_line(f'{type(error).__name__}: {error}', 200)}"
             raise self._cassette.file.damaged(f"turn {number}", problem) from None
 
@@ -244,13 +244,15 @@ class Turns:
         number = entry["turn"]
         if "model" in entry:
             before, shared = entry.get("after", (0, 0))
-            kept = self._turns[before].request.messages[:shared] if before in self._turns else []
+            shared_messages = self._turns[before].request.messages[:shared] if before in self._turns else []
             tools = entry.get("tools", [])
             if isinstance(tools, int):
                 tools = self._turns[tools].request.tools if tools in self._turns else []
             elif isinstance(tools, list):
                 tools = [_tool(tool) for tool in tools]
-            request = ModelRequest(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
+            request = ModelRequest(
+                entry["model"], [*shared_messages, *entry.get("messages", [])], tools, entry.get("stop", [])
+            )
             if not self._fits(request.messages):
                 most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
                 problem = f"the conversations up to here have more than {most}"
@@ -260,7 +262,7 @@ class Turns:
             if "chunk" in entry or "answer" in entry:
                 turn.parts.append(entry)
             else:
-                turn.done, turn.error = True, entry.get("error", "")
+                turn.is_complete, turn.error = True, entry.get("error", "")
 
 
 def turns_of(cassette: Cassette) -> Turns:
@@ -277,19 +279,19 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
     def number(name: Any) -> str:
         return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
 
-    found: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
+    fields: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
     if calls := [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]:
-        found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
+        fields["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
         if isinstance(message.content, list):  # some providers repeat the calls in the content
-            found["content"] = [
+            fields["content"] = [
                 part for part in message.content if not (isinstance(part, dict) and part.get("type") in _CALL_TYPES)
             ]
-        found["content"] = found["content"] or ""
+        fields["content"] = fields["content"] or ""
     if message.type == "tool":
-        found["answers"] = number(getattr(message, "tool_call_id", ""))
+        fields["answers"] = number(getattr(message, "tool_call_id", ""))
         if getattr(message, "status", "success") != "success":
-            found["status"] = message.status  # type: ignore[attr-defined]
-    return found
+            fields["status"] = message.status  # type: ignore[attr-defined]
+    return fields
 
 
 def _tool(tool: Any) -> Any:
@@ -307,19 +309,19 @@ def _tool(tool: Any) -> Any:
 def _without_titles(schema: Any) -> Any:
     """Return a schema without titles and its dialect: what a model is given of these has changed, and may again."""
     if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
+        return [_without_titles(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {
+    members = {
         key: value
         for key, value in schema.items()
         if not (key == "$schema" or (key == "title" and isinstance(value, str)))
     }
     return {
-        key: {name: _without_titles(each) for name, each in value.items()}
+        key: {name: _without_titles(part) for name, part in value.items()}
         if key in ("properties", "$defs", "definitions") and isinstance(value, dict)
         else _without_titles(value)
-        for key, value in kept.items()
+        for key, value in members.items()
     }
 
 
@@ -331,10 +333,10 @@ SHORTENED = 0.005  # longest pause between chunks in seconds, unless the recorde
 def stand_in(name: str) -> BaseChatModel | None:
     """Return a stand-in for a model that cannot be made here but has turns on the cassette; else None."""
     cassette = deck.cassette
-    called = name.partition(":")[2] or name
-    if cassette is None or not cassette.replays or called not in cassette.models:
+    model = name.partition(":")[2] or name
+    if cassette is None or not cassette.replays or model not in cassette.models:
         return None
-    return StandIn(model=called, profile=turns_of(cassette).profile_of(called))
+    return StandIn(model=model, profile=turns_of(cassette).profile_of(model))
 
 
 class StandIn(LocalModel):

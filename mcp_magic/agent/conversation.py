@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def unbound(runnable: Any) -> tuple[Any, dict[str, Any]]:
     """Return the model of a runnable, and what is bound to it."""
-    bound: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {}
     while isinstance(runnable, RunnableBinding):
-        bound, runnable = {**runnable.kwargs, **bound}, runnable.bound
-    return runnable, bound
+        kwargs, runnable = {**runnable.kwargs, **kwargs}, runnable.bound
+    return runnable, kwargs
 
 
 def for_provider(runnable: Any, messages: Iterable[BaseMessage]) -> list[BaseMessage]:
@@ -40,27 +40,27 @@ def for_provider(runnable: Any, messages: Iterable[BaseMessage]) -> list[BaseMes
         runnable: A chat model, perhaps with tools bound to it.
         messages: The conversation.
     """
-    model, bound = unbound(runnable)
-    place = image_place(model, bound)
-    sent: list[BaseMessage] = []
+    model, kwargs = unbound(runnable)
+    place = image_place(model, kwargs)
+    conversation: list[BaseMessage] = []
     images: list[tuple[str, list[Any]]] = []  # those of the answers to one turn, with the names of their tools
     for message in messages:
         if not isinstance(message, ToolMessage) and images:
-            sent.append(_images_message(images))
+            conversation.append(_images_message(images))
             images = []
         is_plain = isinstance(message.content, str) and message.content.isascii()
         if isinstance(message, AIMessage):
-            sent.append(_turn(message))
+            conversation.append(_turn(message))
         elif is_plain:
-            sent.append(message)
+            conversation.append(message)
         elif isinstance(message, ToolMessage):
             answer, moved = _answer(message, place)
-            sent.append(answer)
+            conversation.append(answer)
             if moved:
                 images.append((message.name or "a tool", moved))
         else:
-            sent.append(_with_content(message, readable(message.content)))
-    return [*sent, _images_message(images)] if images else sent
+            conversation.append(_with_content(message, readable(message.content)))
+    return [*conversation, _images_message(images)] if images else conversation
 
 
 def readable(value: Any) -> Any:
@@ -72,19 +72,15 @@ def readable(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        new = [readable(each) for each in value]
+        new = [readable(part) for part in value]
         return value if all(a is b for a, b in zip(new, value, strict=True)) else new
     if isinstance(value, dict):
-        return _changed(value, {name: readable(each) for name, each in value.items()})
+        members = {name: readable(part) for name, part in value.items()}
+        return value if all(members[name] is value[name] for name in value) else members
     return value
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Return the same object if nothing is new."""
-    return before if all(after[name] is before[name] for name in before) else after
 
 
 def _with_content(message: Any, content: Any) -> Any:
@@ -102,17 +98,17 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 def _turn(message: AIMessage) -> AIMessage:
     """Return a turn whose calls all have an object of JSON as arguments: an empty one where the model wrote none."""
-    calls: list[Any] = [_call(each) for each in message.tool_calls]
+    calls: list[Any] = [_call(one_call) for one_call in message.tool_calls]
     calls += [
-        {"type": "tool_call", "id": each["id"], "name": _name(each["name"]), "args": {}}
-        for each in message.invalid_tool_calls
+        {"type": "tool_call", "id": one_call["id"], "name": _name(one_call["name"]), "args": {}}
+        for one_call in message.invalid_tool_calls
     ]
     content: Any = message.content
     if not (isinstance(content, str) and content.isascii()):
         content = readable(content)
     if calls and isinstance(content, list):
         by_id = {call["id"]: call for call in calls}
-        blocks = [_block(each, by_id) for each in content]
+        blocks = [_block(one_call, by_id) for one_call in content]
         content = content if all(a is b for a, b in zip(blocks, content, strict=True)) else blocks
     same = not message.invalid_tool_calls and all(a is b for a, b in zip(calls, message.tool_calls, strict=True))
     if same and content is message.content:
@@ -153,8 +149,8 @@ def _block(block: Any, calls: Mapping[str, Mapping[str, Any]]) -> Any:
     arguments = json.dumps(call["args"], ensure_ascii=False) if key == "arguments" else call["args"]
     kind = "tool_call" if block["type"] == "invalid_tool_call" else block["type"]
     without = ("partial_json", "error")
-    kept = {name: value for name, value in block.items() if name not in without}
-    return {**kept, "type": kind, "name": call["name"], key: arguments}
+    members = {name: value for name, value in block.items() if name not in without}
+    return {**members, "type": kind, "name": call["name"], key: arguments}
 
 
 def _parsed(arguments: Any) -> Any:
@@ -179,7 +175,7 @@ _NOWHERE = ("langchain_mistralai",)
 FOLLOWS = "[an image, which follows these answers]"
 
 
-def image_place(model: Any, bound: Mapping[str, Any] | None = None) -> str:
+def image_place(model: Any, kwargs: Mapping[str, Any] | None = None) -> str:
     """Return where a model reads the images of tools: in the `"answer"`, in a message that `"follows"`, or "": nowhere.
 
     OpenAI's Chat Completions, and what is compatible with it, take text alone in the answer to a call.
@@ -193,7 +189,7 @@ def image_place(model: Any, bound: Mapping[str, Any] | None = None) -> str:
     if packages.intersection(_IN_ANSWERS):
         return "answer"
     if "langchain_openai" in packages:
-        return "answer" if _uses_responses(model, bound or {}) else "follows"
+        return "answer" if _uses_responses(model, kwargs or {}) else "follows"
     if any(package.startswith("langchain_") for package in packages - {"langchain_core"}):
         return "follows"
     return "answer" if profile.get("image_tool_message") else "follows"  # the model's own class says so
@@ -204,11 +200,11 @@ def takes_images(model: Any) -> bool:
     return bool(image_place(model))
 
 
-def _uses_responses(model: Any, bound: Mapping[str, Any]) -> bool:
+def _uses_responses(model: Any, kwargs: Mapping[str, Any]) -> bool:
     """Return whether a request goes to OpenAI's Responses API. A wrong "no" sends the images as both APIs take them."""
     decides = getattr(model, "_use_responses_api", None)  # no public name
     try:
-        return decides is not None and bool(decides({**getattr(model, "_default_params", {}), **bound}))
+        return decides is not None and bool(decides({**getattr(model, "_default_params", {}), **kwargs}))
     except Exception:
         return False
 
@@ -216,11 +212,11 @@ def _uses_responses(model: Any, bound: Mapping[str, Any]) -> bool:
 def _answer(message: ToolMessage, place: str) -> tuple[BaseMessage, list[Any]]:
     """Return the answer to a call, and the images that are to follow it."""
     content, moved = readable(message.content), list[Any]()
-    if isinstance(content, list) and any(_is_image(each) for each in content):
-        parts: list[Any] = [_checked(each, place) if _is_image(each) else each for each in content]
+    if isinstance(content, list) and any(_is_image(part) for part in content):
+        parts: list[Any] = [_checked(part, place) if _is_image(part) else part for part in content]
         if place == "follows":
-            moved = [each for each in parts if _is_image(each)]
-            parts = [FOLLOWS if _is_image(each) else each for each in parts]
+            moved = [part for part in parts if _is_image(part)]
+            parts = [FOLLOWS if _is_image(part) else part for part in parts]
         content = _joined(parts)
     return _with_content(message, content), moved
 

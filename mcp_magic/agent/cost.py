@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.calls import calls_of
+from mcp_magic.agent.entries import is_turn, model_of, tokens_of
 from mcp_magic.agent.models import OFFLINE
-from mcp_magic.agent.transcript.entries import is_turn, model_of, tokens_of
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, ModelError
 from mcp_magic.lint import CHARACTERS_A_TOKEN
@@ -37,8 +37,8 @@ def price_of(message: BaseMessage, model: str = "") -> float | None:
         "cache_write_tokens": details.get("cache_creation"),
     }
     provider = str(message.response_metadata.get("model_provider") or "")
-    found = _price(model_of(message), provider, tokens)
-    return found if found is not None else _price(model, "", tokens)
+    price = _price(model_of(message), provider, tokens)
+    return price if price is not None else _price(model, "", tokens)
 
 
 def _price(model: str, provider: str, tokens: dict[str, Any]) -> float | None:
@@ -50,9 +50,9 @@ def _price(model: str, provider: str, tokens: dict[str, Any]) -> float | None:
         return None
     before, _, name = model.rpartition(":")
     # one provider after the other: the names of some are not those of LangChain
-    for each in dict.fromkeys((provider, before, "")):
+    for candidate in dict.fromkeys((provider, before, "")):
         try:
-            return float(calc_price(Usage(**tokens), model_ref=name, provider_id=each or None).total_price)
+            return float(calc_price(Usage(**tokens), model_ref=name, provider_id=candidate or None).total_price)
         except LookupError:
             continue
     return None
@@ -61,19 +61,12 @@ def _price(model: str, provider: str, tokens: dict[str, Any]) -> float | None:
 def cost_of(messages: Iterable[BaseMessage], model: str = "") -> float | None:
     """Return what all turns cost in US dollars; None if the price of any is not known."""
     prices = [price_of(message, model) for message in messages if is_turn(message) and tokens_of(message)]
-    known = [price for price in prices if price is not None]
-    return sum(known) if known and len(known) == len(prices) else None
+    numbers = [price for price in prices if price is not None]
+    return sum(numbers) if numbers and len(numbers) == len(prices) else None
 
 
 # The bounds of a run. A turn reads at least what the turn before it read and wrote, so a run ends before the turn that
 # would go beyond a bound, and not after it.
-
-
-class Spent(NamedTuple):
-    """What the turns for a request took, and what the last of them took."""
-
-    total: float
-    last: float
 
 
 @dataclass(frozen=True)
@@ -107,13 +100,13 @@ class Bounds:
     def reached(self, messages: Sequence[BaseMessage], turns: int = 1) -> tuple[str, str]:
         """Return which bound further turns would exceed, and that in words; ("", "") if none."""
         if self.tokens is not None:
-            spent = _spent(messages, _tokens)
-            if spent.total + turns * spent.last > self.tokens:
-                return "max_tokens", f"{spent.total:,.0f} of {self.tokens:,} tokens"
+            total, last = _spent(messages, _tokens)
+            if total + turns * last > self.tokens:
+                return "max_tokens", f"{total:,.0f} of {self.tokens:,} tokens"
         if self.dollars is not None:
-            spent = _spent(messages, lambda before: price_of(before[-1], self.model) or 0.0)
-            if spent.total + turns * spent.last > self.dollars:
-                return "max_cost", f"${spent.total:.4g} of ${self.dollars:g}"
+            total, last = _spent(messages, lambda before: price_of(before[-1], self.model) or 0.0)
+            if total + turns * last > self.dollars:
+                return "max_cost", f"${total:.4g} of ${self.dollars:g}"
         return "", ""
 
 
@@ -121,35 +114,38 @@ KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing 
 
 
 def closing(
-    messages: Sequence[BaseMessage], bound: str, spent: str, person_name: Callable[[str], str]
+    messages: Sequence[BaseMessage], limit: str, spent: str, person_name: Callable[[str], str]
 ) -> tuple[list[ToolMessage], AIMessage]:
     """Return the messages that end a run at a bound: refusals of the calls of the last turn, and what is known."""
     from langchain_core.messages import AIMessage, ToolMessage
 
     reason = f"not called: the run ends after {spent}"
     refused = [
-        ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
-        for asked in calls_of(messages[-1])
+        ToolMessage(reason, tool_call_id=call["id"], name=call["name"], status="error")
+        for call in calls_of(messages[-1])
     ]
     since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
     results = [
         message for message in messages[since:] if isinstance(message, ToolMessage) and message.status == "success"
     ]
-    known = "Nothing is known yet."
+    summary = "Nothing is known yet."
     if results:
-        lines = [f"- {person_name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
-        known = "Known so far:\n\n" + "\n".join(lines)
-    text = f"Stopped after {spent}, before the work was done. {known}"
-    return refused, AIMessage(text, response_metadata={"stopped": bound})
+        lines = [
+            f"- {person_name(result.name or '')}: {one_line(result.text, KNOWN_CHARACTERS)}" for result in results[-5:]
+        ]
+        summary = "Known so far:\n\n" + "\n".join(lines)
+    text = f"Stopped after {spent}, before the work was done. {summary}"
+    return refused, AIMessage(text, response_metadata={"stopped": limit})
 
 
-def _spent(messages: Sequence[BaseMessage], of: Any) -> Spent:
-    began = max((place for place, message in enumerate(messages) if message.type == "human"), default=0)
-    taken = [of(messages[: place + 1]) for place in range(began, len(messages)) if is_turn(messages[place])]
-    return Spent(sum(taken), taken[-1] if taken else 0)
+def _spent(messages: Sequence[BaseMessage], of: Callable[[Sequence[BaseMessage]], float]) -> tuple[float, float]:
+    """Return what all turns for the last request took, and what the last of them took."""
+    start = max((place for place, message in enumerate(messages) if message.type == "human"), default=0)
+    amounts = [of(messages[: place + 1]) for place in range(start, len(messages)) if is_turn(messages[place])]
+    return sum(amounts), amounts[-1] if amounts else 0.0
 
 
 def _tokens(messages: Sequence[BaseMessage]) -> int:
     """Return the tokens of the last turn; if the model does not say, they are estimated from the conversation."""
     counts = tokens_of(messages[-1])
-    return counts["total_tokens"] if counts else sum(len(each.text) for each in messages) // CHARACTERS_A_TOKEN
+    return counts["total_tokens"] if counts else sum(len(message.text) for message in messages) // CHARACTERS_A_TOKEN

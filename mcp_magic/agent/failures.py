@@ -48,9 +48,9 @@ _ADVICE = {
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Return a text with masks for texts that look like keys and for the secrets of the environment."""
-    known = long_enough(each.strip() for each in secrets)
-    known |= {each for each in named_secrets(dict(os.environ)) if len(each) >= 8}
-    for secret in sorted(known, key=len, reverse=True):
+    values = long_enough(value.strip() for value in secrets)
+    values |= {value for value in named_secrets(dict(os.environ)) if len(value) >= 8}
+    for secret in sorted(values, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return _KEY.sub(MASK, _URL.sub(lambda match: mask_url(match[0]), text))
 
@@ -67,12 +67,14 @@ def model_error(error: Exception, model: Any) -> Exception:
     # Anthropic's client raises a TypeError if it has no key.
     if status is None and isinstance(error, _PROGRAMMING) and not KEY_VARIABLE.search(str(error)):
         return error
-    said = one_line(without_secrets(_message(error), _secrets_of(model)), LONGEST)
-    said = "" if said.startswith("<") else _CODE.sub("", said)  # an HTML page of a proxy says nothing
-    what = _advice(error, status) if status is not None else _unreached(error)
-    if type(error).__name__ == "ValidationError" and "tool_calls" in said:  # pydantic's, where LangChain reads the turn
-        what, said = "it called a tool with arguments that are no object; ask again", ""
-    parts = [part for part in (model_name(model), what, said) if part]
+    message = one_line(without_secrets(_message(error), _secrets_of(model)), LONGEST)
+    message = "" if message.startswith("<") else _CODE.sub("", message)  # an HTML page of a proxy says nothing
+    advice = _advice(error, status) if status is not None else _unreached(error)
+    if (
+        type(error).__name__ == "ValidationError" and "tool_calls" in message
+    ):  # pydantic's, where LangChain reads the turn
+        advice, message = "it called a tool with arguments that are no object; ask again", ""
+    parts = [part for part in (model_name(model), advice, message) if part]
     return ModelError(": ".join(parts if len(parts) > 1 else [*parts, type(error).__name__]))
 
 
@@ -103,8 +105,8 @@ def refuses_conversation(error: ModelError) -> bool:
     text = str(error)
     if not _REFUSED.search(text):
         return False
-    said = _REFUSED.split(text, maxsplit=1)[1]
-    return _ABOUT_MESSAGES.search(said) is not None or _ABOUT_SETTINGS.search(said) is None
+    reason = _REFUSED.split(text, maxsplit=1)[1]
+    return _ABOUT_MESSAGES.search(reason) is not None or _ABOUT_SETTINGS.search(reason) is None
 
 
 def _advice(error: Exception, status: int) -> str:
@@ -141,11 +143,11 @@ def _message(error: Exception) -> str:
 
 def _origin(error: BaseException) -> BaseException:
     """Return the deepest cause of an error that has a message: "Connection error." alone explains nothing."""
-    found = error
+    origin = error
     while error.__cause__ is not None and not isinstance(error.__cause__, BaseExceptionGroup):
         error = error.__cause__
-        found = error if str(error) else found
-    return found
+        origin = error if str(error) else origin
+    return origin
 
 
 def _unreached(error: Exception) -> str:
@@ -171,7 +173,7 @@ def _secrets_of(model: Any) -> Iterator[str]:
         if reveal is not None:
             yield str(reveal())
         elif isinstance(value, Mapping):
-            yield from header_secrets({str(key): each for key, each in value.items() if isinstance(each, str)})
+            yield from header_secrets({str(key): text for key, text in value.items() if isinstance(text, str)})
 
 
 def model_name(model: Any) -> str:

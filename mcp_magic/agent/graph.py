@@ -30,13 +30,14 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
+from pydantic_core import from_json
 
-from mcp_magic._text import plural, sentence
-from mcp_magic.agent.builtin import BuiltinCall, ToolSearch, job_waiter, result_reader
+from mcp_magic._text import join_names, plural, sentence
+from mcp_magic.agent.builtin import BuiltinCall, ToolSearch, job_waiter, map_tool, result_reader
 from mcp_magic.agent.calls import PlannedCall, Planner, calls_of, is_too_deep, take_turn
 from mcp_magic.agent.conversation import takes_images
 from mcp_magic.agent.cost import Bounds, closing
-from mcp_magic.agent.drafts import DraftingTurn, Drafts
+from mcp_magic.agent.entries import is_turn, stop_of
 from mcp_magic.agent.events import (
     CallEvent,
     DecisionEvent,
@@ -50,7 +51,6 @@ from mcp_magic.agent.events import (
     ViewEvent,
 )
 from mcp_magic.agent.failures import model_name, refuses_conversation
-from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
@@ -64,14 +64,12 @@ from mcp_magic.agent.program import (
     require_monty,
     run_program,
     state_of,
-    told,
+    text_for_model,
 )
-from mcp_magic.agent.refused import refused_from, refused_note, refused_text
 from mcp_magic.agent.settings import AgentSettings
 from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, context_of, instructions_of
-from mcp_magic.agent.transcript.entries import is_turn, stop_of
-from mcp_magic.apps.calls import CallView, views_of
+from mcp_magic.apps.calls import CallView, draft_view, views_of
 from mcp_magic.apps.view import view_uri
 from mcp_magic.calls.call import Call, Progress
 from mcp_magic.consent.consent import PERSON, Decision, Request
@@ -83,7 +81,8 @@ from mcp_magic.flight.deadline import check_seconds
 from mcp_magic.flight.progress import Report, shown_as
 from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.langchain.calls import MCPToolException, Reading, call_for_model
-from mcp_magic.langchain.content import LEVELS, SHOWN, approval_of, artifact_of, bounded, result_of, storable
+from mcp_magic.langchain.content import FOR_PEOPLE, LEVELS, approval_of, artifact_of, bounded, result_of, storable
+from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.loops import together
@@ -162,6 +161,136 @@ def turns_taken(messages: Sequence[BaseMessage]) -> int:
     return turns
 
 
+# Calls that a model still writes: their views show what there is of the arguments, before the calls go out.
+# Source: MCP Apps (2026-01-26), `ui/notifications/tool-input-partial`.
+#
+# A model streams its arguments, and the specification lets a host pass them on. But before the user has approved a
+# call, the server must not get them. So a view gets them while they are written only where no answer of the user can be
+# needed (`Consent.allows_any`); else whole, once the call goes out.
+
+DRAFT_INTERVAL = 0.1  # least seconds between two messages to a view
+
+MAX_DRAFT = 20_000  # characters of arguments above which a view waits for the whole
+
+NOT_MADE = "the call was not made"
+
+
+def healed(text: str) -> dict[str, Any] | None:
+    """Return the object that JSON begins: what is open is closed. None if it begins none.
+
+    >>> healed('{"region": "E'), healed('{"region": "EU", "year'), healed(""), healed("[1")
+    ({'region': 'E'}, {'region': 'EU'}, {}, None)
+    """
+    try:  # LangChain's `parse_partial_json` takes quadratic time where the text is no JSON
+        value = from_json(text.lstrip() or "{", allow_inf_nan=False, allow_partial="trailing-strings")
+        return json_arguments(value) if isinstance(value, dict) else None
+    except (ValueError, ArgumentsError):  # 1e999 is too large a number to be sent
+        return None
+
+
+class Drafts:
+    """The views of one run that are shown before their calls go out.
+
+    Attributes:
+        apps: By tool call id.
+    """
+
+    def __init__(self) -> None:
+        self.apps: dict[str, App] = {}
+
+    def end(self, calls: Iterable[str]) -> None:
+        """Tell the views of calls that have an answer, or will have none, if the calls did not go out."""
+        for id_ in list(calls):
+            app = self.apps.pop(id_, None)
+            if app is not None and not app.is_whole:
+                app.cancel(NOT_MADE)
+
+
+@dataclass(eq=False)
+class _PartialCall:
+    """A call, as far as it is written; `app` is its view, if that is shown."""
+
+    id: str
+    text: str = ""
+    app: App | None = None
+    renamed: dict[str, str] = field(default_factory=dict)
+    shown_at: float = 0.0
+    waiting: asyncio.TimerHandle | None = None
+
+    def add(self, piece: str) -> None:
+        """Add to the arguments, and show them soon."""
+        if self.app is None:
+            return
+        self.text += piece
+        if len(self.text) > MAX_DRAFT:
+            self.app = None
+        elif self.waiting is None:
+            loop = asyncio.get_running_loop()
+            self.waiting = loop.call_at(self.shown_at + DRAFT_INTERVAL, self._show)
+
+    def _show(self) -> None:
+        self.waiting, self.shown_at = None, asyncio.get_running_loop().time()
+        arguments = healed(self.text)
+        if self.app is not None and arguments is not None:
+            self.app.draft(own_arguments(arguments, self.renamed))
+
+
+class DraftingTurn:
+    """One turn of a model, which shows the views of its calls while their arguments stream in.
+
+    Args:
+        drafts: Takes the views.
+        taken: Ids that no call of this turn keeps.
+        offer_of: Returns the tool with this name, if its view may be shown now.
+        announce: Shows the card of a call, by the id of the turn, its own, and its name.
+        show: Shows a view.
+    """
+
+    def __init__(
+        self,
+        drafts: Drafts,
+        used_ids: Iterable[str],
+        offer_of: Callable[[str], Offer | None],
+        announce: Callable[[str | None, str, str], None],
+        show: Callable[[App], None],
+    ) -> None:
+        self._drafts = drafts
+        self._taken = set(used_ids)
+        self._offer_of, self._announce, self._show = offer_of, announce, show
+        self._calls: dict[Any, _PartialCall] = {}
+        self._unannounced: list[tuple[str, str]] = []  # cards stand in the order of the calls
+        self._is_clear = True  # whether each call so far has an id that stays its own
+
+    def add(self, part: Any) -> None:
+        """Take the next part of the turn."""
+        for chunk in getattr(part, "tool_call_chunks", ()):
+            at, id_, name = chunk.get("index"), chunk["id"], chunk["name"]
+            call = self._calls.get(at)
+            if call is None or at is None or (id_ and id_ != call.id):
+                call = self._calls[at] = self._new_call(part.id, id_ or "", name or "")
+            elif name:  # a name in pieces
+                call.app = None
+            call.add(chunk["args"] or "")
+
+    def _new_call(self, turn: str | None, id_: str, name: str) -> _PartialCall:
+        """Return a new call; show its view if that may be."""
+        call = _PartialCall(id_)
+        self._is_clear &= bool(id_) and id_ not in self._taken
+        if not self._is_clear:
+            return call
+        self._taken.add(id_)
+        self._unannounced.append((id_, name))
+        if (offer := self._offer_of(name)) is None:
+            return call
+        for unannounced in self._unannounced:
+            self._announce(turn, *unannounced)
+        self._unannounced.clear()
+        call.app = self._drafts.apps[id_] = draft_view(offer.connection, offer.tool)
+        call.renamed = offer.renamed
+        self._show(call.app)
+        return call
+
+
 # The nodes.
 
 SYSTEM = (
@@ -191,7 +320,7 @@ class _Nodes:
     builtin: dict[str, BuiltinTool]
     _interface: tuple[dict[str, Module], str, str] | None = None
     _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
-    _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    _digests: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
     _own_context: tuple[Any, RunContext] | None = None
     """The latest turn whose run has no context, and the one that it got here: its calls are planned once."""
@@ -223,36 +352,42 @@ class _Nodes:
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = self._has_taken(self.settings.max_turns - 1, state["messages"]) or bool(over)
         servers = self.registry.host.connections.values()
-        used = [(app, each) for server in servers for app in views_of(server) for each in app.messages if each.is_used]
-        said = [HumanMessage(each.text) for _, each in used]
-        for asked in said:
-            get_stream_writer()(RequestEvent(asked.text))
-        messages = [*state["messages"], *said]
+        used = [
+            (app, message_of_app)
+            for server in servers
+            for app in views_of(server)
+            for message_of_app in app.messages
+            if message_of_app.is_used
+        ]
+        requests = [HumanMessage(message_of_app.text) for _, message_of_app in used]
+        for request in requests:
+            get_stream_writer()(RequestEvent(request.text))
+        messages = [*state["messages"], *requests]
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, look=Look(button="Stop")):
             tools = self._tools(state["messages"])
-            bound, on_part = self.registry.bind(self.model, tools), self._drafting(messages)
+            runnable, on_part = self.registry.bind(self.model, tools), self._drafting(messages)
             try:
-                answer = await in_turn(self.model, lambda: take_turn(bound, conversation, on_part))
+                answer = await in_turn(self.model, lambda: take_turn(runnable, conversation, on_part))
             except ModelError as error:
                 if not refuses_conversation(error):
                     raise
                 return self._take_back(state, error)
         message = _complete(answer)
         get_stream_writer()(TurnEvent(message))
-        for app, sent in used:
-            app.forget(sent)
-        return {"messages": [*said, message], "refused": ""}
+        for app, used_message in used:
+            app.forget(used_message)
+        return {"messages": [*requests, message], "refused": ""}
 
     def _take_back(self, state: AgentState, error: ModelError) -> dict[str, Any]:
         """Take back what the provider has refused: with it, no further turn of the thread could succeed."""
         messages, name = state["messages"], self.registry.person_name
-        taken = messages[refused_from(messages, again=bool(state.get("refused"))) :]
-        note = refused_note(taken, name)
-        removed: list[Any] = [RemoveMessage(str(message.id)) for message in taken]
+        dropped = messages[refused_from(messages, again=bool(state.get("refused"))) :]
+        note = refused_note(dropped, name)
+        removed: list[Any] = [RemoveMessage(str(message.id)) for message in dropped]
         return {
             "messages": [*removed, note] if note else removed,
-            "refused": f"{error}\n{refused_text(taken, name)}",
+            "refused": f"{error}\n{refused_text(dropped, name)}",
         }
 
     async def refuse(self, state: AgentState) -> dict[str, Any]:
@@ -264,7 +399,7 @@ class _Nodes:
         run, write = self._run_of(messages[-1] if messages else None), get_stream_writer()
         if run.drafts is None or self.settings.programs is not None:
             return None
-        taken = {call["id"] for message in messages if message.type == "ai" for call in calls_of(message)}
+        used_ids = {call["id"] for message in messages if message.type == "ai" for call in calls_of(message)}
 
         def offer_of(name: str) -> Offer | None:
             offer = self.registry.offers.get(name)
@@ -278,15 +413,15 @@ class _Nodes:
             planned = PlannedCall(call_id, name, {}, self.registry.offers.get(name))
             write(replace(self.announced(planned, turns_taken(messages) + 1), is_draft=True))
 
-        return DraftingTurn(run.drafts, taken, offer_of, announce, lambda app: write(ViewEvent(app))).add
+        return DraftingTurn(run.drafts, used_ids, offer_of, announce, lambda app: write(ViewEvent(app))).add
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
         if self.settings.programs is not None:
             tools = [self.settings.programs.function] if self.registry.offers else []
         else:
-            tools = [offer.bound for offer in self.search.chosen(messages)]
-        return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
+            tools = [offer.openai_tool for offer in self.search.select(messages)]
+        return tools + [tool.openai_tool for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], skills: str, *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
@@ -297,8 +432,8 @@ class _Nodes:
             about = (modules, requests[-1] if requests else "")
             if self._interface is None or self._interface[0] is not modules or self._interface[1] != about[1]:
                 self._interface = (*about, interface(*about))
-            known = self._interface[2]
-            system += [SANDBOX_NOTE if self.settings.programs.namespace is None else KERNEL_NOTE, known]
+            functions = self._interface[2]
+            system += [SANDBOX_NOTE if self.settings.programs.namespace is None else KERNEL_NOTE, functions]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
         system += filter(None, [*map(instructions_of, connections.values()), skills])
         system += filter(None, map(context_of, connections.values()))
@@ -368,11 +503,11 @@ class _Nodes:
             write(self.announced(planned, number))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
-        asked = [(planned, planned.request) for planned in calls if planned.request is not None]
+        questions = [(planned, planned.request) for planned in calls if planned.request is not None]
         if self.plans and self.settings.programs is None:
-            await self.decide_together(asked)
+            await self.decide_together(questions)
         else:
-            decisions = [self.decide(*each, approver_of and approver_of(each[0])) for each in asked]
+            decisions = [self.decide(*question, approver_of and approver_of(question[0])) for question in questions]
             await (decisions[0] if len(decisions) == 1 else together(decisions))
         for planned in calls:
             if planned.request is None:
@@ -412,23 +547,25 @@ class _Nodes:
         Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of
         each tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
         """
-        asked = [planned for planned in calls if self.is_asked(planned)]
-        if not asked:
+        questions = [planned for planned in calls if self.is_asked(planned)]
+        if not questions:
             return None
-        known = self.registry.host.consent.definitions
-        names = {planned.id: planned.request.name for planned in asked if planned.request}
-        now = {call_id: (name, known.digest(name)) for call_id, name in names.items()}
+        definitions = self.registry.host.consent.definitions
+        names = {planned.id: planned.request.name for planned in questions if planned.request}
+        now = {call_id: (name, definitions.digest(name)) for call_id, name in names.items()}
         try:
-            answers = interrupt({"kind": "approval", "calls": [_described(planned, known) for planned in asked]})
+            answers = interrupt(
+                {"kind": "approval", "calls": [_described(planned, definitions) for planned in questions]}
+            )
         except GraphInterrupt:
-            self._shown[turn] = now
+            self._digests[turn] = now
             raise
-        shown = self._shown.get(turn, now)
+        digests = self._digests.get(turn, now)
         single = isinstance(answers, dict) and "decision" in answers and not answers.keys() & now.keys()
 
         def approver_of(planned: PlannedCall) -> Approver:
             async def approver(_: Request) -> Decision:
-                if planned.id not in now or shown.get(planned.id) != now[planned.id]:
+                if planned.id not in now or digests.get(planned.id) != now[planned.id]:
                     return Decision.deny("the tool has changed since you were asked about it", by="check")
                 if single or not isinstance(answers, dict):
                     return _decision(answers)
@@ -474,8 +611,8 @@ class _Nodes:
             write(ResultEvent(planned.id, message))
             return message
 
-        made = [make(number, planned) for number, planned in enumerate(calls, 1)]
-        return {"messages": await together(made), "approvals": {}}
+        answers = [make(number, planned) for number, planned in enumerate(calls, 1)]
+        return {"messages": await together(answers), "approvals": {}}
 
     async def answer(
         self,
@@ -487,21 +624,21 @@ class _Nodes:
     ) -> ToolMessage:
         """Return the message that answers a call, whatever its outcome; `handle` names its result if it is large."""
         offer = planned.offer
-        problem, shown = approval.get("problem", ""), approval.get("shown", "")
+        problem, for_people = approval.get("problem", ""), approval.get("shown", "")
         if not problem and offer is None:
             problem = f"the tool {planned.name!r} is no longer there"
-            shown = f"the tool {self.registry.person_name(planned.name)!r} is no longer there"
+            for_people = f"the tool {self.registry.person_name(planned.name)!r} is no longer there"
         if not problem and not json_equal(approval["of"], planned.of):
             problem = OTHER_CALL
         if problem or offer is None:
-            return _message(planned, problem, {SHOWN: shown} if shown else None)
+            return _message(planned, problem, {FOR_PEOPLE: for_people} if for_people else None)
         decision = planned.restore(approval, offer.tool.input_schema)
         if not decision.approved:
-            shown = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
-            artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
+            for_people = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
+            artifact = artifact_of(offer.connection.name, offer.tool.name) | for_people
             return _message(planned, _denied(offer, decision), artifact)
 
-        failed = False
+        is_error = False
         try:
             with _timed(planned, write) as clock:
                 call = planned.call(run.asker, run.run)
@@ -516,24 +653,24 @@ class _Nodes:
                     jobs=self.registry.host.jobs if handle else None,
                 )
         except MCPToolException as error:
-            content, artifact, failed = error.content, error.artifact, True
+            content, artifact, is_error = error.content, error.artifact, True
         artifact = artifact | {"seconds": round(clock.seconds, 4)}
         if planned.edited:
             note = f"[the user changed the arguments to {call_line(approval['arguments'], offer.tool)}]"
             content = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
-        return _message(planned, content, artifact, failed=failed)
+        return _message(planned, content, artifact, is_error=is_error)
 
     # Programs of the model, whose calls are decided, made and shown like those of a turn.
 
     def _modules(self, state: State) -> dict[str, Module]:
         """Return the servers as the programs of a thread know them."""
-        offers, known = self.registry.offers, self._known_modules
-        if known is None or known[0] is not offers or known[1] is not state:
+        offers, latest = self.registry.offers, self._known_modules
+        if latest is None or latest[0] is not offers or latest[1] is not state:
             tools = ((offer.connection, offer.tool) for offer in offers.values())
             modules = modules_of(tools, before=state.modules)
             state.modules.update({module.server: module.name for module in modules.values()})
-            self._known_modules = known = (offers, state, modules)
-        return known[2]
+            self._known_modules = latest = (offers, state, modules)
+        return latest[2]
 
     async def _run_program(
         self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, messages: list[Any]
@@ -555,7 +692,14 @@ class _Nodes:
         inner = _InnerCalls(self, planned, run, turns_taken(messages))
         state = _state(self.registry.host, messages)
         modules, code = self._modules(state), str(approval["arguments"]["code"])
-        lost = state.heap is None and programs.namespace is None and _ran_before(messages)
+        forgets = (
+            state.heap is None
+            and programs.namespace is None
+            and any(
+                isinstance(message, ToolMessage) and message.name == RUN_PROGRAM and "calls" in (message.artifact or {})
+                for message in messages
+            )
+        )
         if planned.edited and (problem := await check(code, modules, state, programs)):
             program = Program(code, problem=problem)
         else:
@@ -566,24 +710,24 @@ class _Nodes:
                 finally:
                     await inner.close()
         run.programs.append(program)
-        content = told(program, programs.characters)
-        if lost:
+        content = text_for_model(program, programs.characters)
+        if forgets:
             content = f"[the variables of earlier programs are gone: they end with the kernel]\n{content}"
         if planned.edited:
             content = f"[the user changed the program to]\n{code}\n[end of the program]\n{content}"
         used = {name: modules[name].server for name in imported_modules(parse(code)) if name in modules}
         artifact |= {"seconds": round(program.seconds, 4), "is_error": bool(program.problem)}
-        artifact |= {"calls": inner.done, "modules": used}
-        return _message(planned, content, artifact, failed=bool(program.problem))
+        artifact |= {"calls": inner.answers, "modules": used}
+        return _message(planned, content, artifact, is_error=bool(program.problem))
 
     # The node "stop".
 
     async def stop(self, state: AgentState) -> dict[str, Any]:
         """Refuse the calls of the last turn at a bound of the run, and end with the results so far."""
-        bound, spent = self.bounds.reached(state["messages"])
+        limit, spent = self.bounds.reached(state["messages"])
         if self._has_taken(self.settings.max_turns, state["messages"]):
-            bound, spent = "max_turns", plural(self.settings.max_turns, "turns")
-        refused, message = closing(state["messages"], bound, spent, self.registry.person_name)
+            limit, spent = "max_turns", plural(self.settings.max_turns, "turns")
+        refused, message = closing(state["messages"], limit, spent, self.registry.person_name)
         get_stream_writer()(TurnEvent(message))
         return {"messages": [*refused, message]}
 
@@ -616,17 +760,17 @@ class _InnerCalls:
     """
 
     def __init__(self, nodes: _Nodes, program: PlannedCall, run: RunContext, turn: int) -> None:
-        self._done: dict[int, dict[str, Any]] = {}
+        self._answers: dict[int, dict[str, Any]] = {}
         self._nodes, self._program, self._run, self._turn = nodes, program, run, turn
         self._write = get_stream_writer()
         self._count = 0
-        self._held: list[tuple[PlannedCall, Request, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[PlannedCall, Request, asyncio.Future[None]]] = []
         self._asking: asyncio.Task[None] | None = None
 
     @property
-    def done(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[dict[str, Any]]:
         """The answered calls in the order in which they were made, as the program's artifact stores them."""
-        return [call for _, call in sorted(self._done.items())]
+        return [call for _, call in sorted(self._answers.items())]
 
     async def close(self) -> None:
         """Ask no more: the program has ended."""
@@ -637,26 +781,26 @@ class _InnerCalls:
     async def _hold(self, planned: PlannedCall, request: Request) -> None:
         """Hold a call until the program makes no more of them, and decide about all that are held."""
         decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._held.append((planned, request, decided))
+        self._waiting.append((planned, request, decided))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         await decided
 
     async def _ask(self) -> None:
-        while self._held:
+        while self._waiting:
             count = 0
             while count != self._count:
                 count = self._count
                 await asyncio.sleep(HELD_SECONDS)
-            held = [each for each in self._held if not each[2].done()]  # the program may have given up others
-            self._held = []
+            waiting = [item for item in self._waiting if not item[2].done()]  # the program may have given up others
+            self._waiting = []
             try:
-                await self._nodes.decide_together([(planned, request) for planned, request, _ in held])
+                await self._nodes.decide_together([(planned, request) for planned, request, _ in waiting])
             except Exception as error:
-                for _, _, decided in held:
+                for _, _, decided in waiting:
                     if not decided.done():
                         decided.set_exception(error)
-            for _, _, decided in held:
+            for _, _, decided in waiting:
                 if not decided.done():
                     decided.set_result(None)
 
@@ -685,7 +829,7 @@ class _InnerCalls:
         message = await nodes.answer(planned, planned.approval, run, self._write, "")
         self._write(ResultEvent(planned.id, message))
         stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
-        self._done[number] = stored | {
+        self._answers[number] = stored | {
             "content": message.content,
             "artifact": message.artifact,
             "status": message.status,
@@ -708,12 +852,6 @@ def _state(host: Host, messages: Sequence[BaseMessage]) -> State:
     return state_of(host, f"{thread} {messages[0].id if messages else ''}")
 
 
-def _ran_before(messages: Sequence[BaseMessage]) -> bool:
-    """Whether a program ran earlier in the thread."""
-    answers = (each for each in messages if isinstance(each, ToolMessage) and each.name == RUN_PROGRAM)
-    return any("calls" in (answer.artifact or {}) for answer in answers)
-
-
 def cell_of(messages: Sequence[BaseMessage]) -> str:
     """Return the programs of a thread's last request that ran, as the code of a cell; "" without any."""
     since = max((at for at, message in enumerate(messages) if message.type == "human"), default=0)
@@ -734,16 +872,16 @@ async def _answer_builtin(
             content, artifact = await tool.answer(planned.arguments, messages, caller)
     except MCPMagicError as error:
         return _message(planned, bounded(error.whole), None)
-    return _message(planned, content, artifact, failed=bool(artifact.get("is_error")))
+    return _message(planned, content, artifact, is_error=bool(artifact.get("is_error")))
 
 
 def _complete(message: AIMessage) -> AIMessage:
     """Give a turn an id, which threads need and some models omit, and storable arguments."""
     refused: Any = {"type": "invalid_tool_call", "args": "", "error": f"arguments of more than {LEVELS} nested levels"}
-    deep: list[Any] = [{**each, **refused} for each in message.tool_calls if is_too_deep(each["args"])]
+    deep: list[Any] = [{**call, **refused} for call in message.tool_calls if is_too_deep(call["args"])]
     message.invalid_tool_calls += deep
     message.tool_calls = [
-        {**each, "args": storable(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
+        {**call, "args": storable(call["args"])} for call in message.tool_calls if not is_too_deep(call["args"])
     ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
@@ -757,8 +895,8 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
     if planned.program is not None:
         tool = planned.program.tool
         facts = {"id": planned.id, "server": "", "tool": tool.name, "program": planned.program.where}
-        shown = {"arguments": planned.arguments, "description": tool.description or "", "annotations": {}}
-        return {**facts, **shown, "schema": tool.input_schema}
+        details = {"arguments": planned.arguments, "description": tool.description or "", "annotations": {}}
+        return {**facts, **details, "schema": tool.input_schema}
     assert planned.offer is not None
     tool = definitions.latest(planned.offer.person_name) or planned.offer.tool
     change = definitions.change(planned.offer.person_name)
@@ -790,8 +928,8 @@ def _decision(answer: Any) -> Decision:
         return Decision.approve(answer["arguments"], always=str(answer.get("always", "")))
     if verdict == "deny":
         return Decision.deny(str(answer.get("reason", "")))
-    shown = json.dumps(answer, default=str)[:100]
-    return Decision.deny(f"resumed with {shown}; valid are approve, edit (with arguments) and deny", by="check")
+    text = json.dumps(answer, default=str)[:100]
+    return Decision.deny(f"resumed with {text}; valid are approve, edit (with arguments) and deny", by="check")
 
 
 def _denied(offer: Offer, decision: Decision) -> str:
@@ -801,9 +939,9 @@ def _denied(offer: Offer, decision: Decision) -> str:
 
 
 def _message(
-    planned: PlannedCall, content: Any, artifact: dict[str, Any] | None, *, failed: bool = True
+    planned: PlannedCall, content: Any, artifact: dict[str, Any] | None, *, is_error: bool = True
 ) -> ToolMessage:
-    status: Literal["success", "error"] = "error" if failed else "success"
+    status: Literal["success", "error"] = "error" if is_error else "success"
     name = planned.name or "unknown"
     return ToolMessage(content, tool_call_id=planned.id, name=name, status=status, artifact=artifact)
 
@@ -866,6 +1004,54 @@ def build_graph(
     graph.add_edge("refuse", END)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name="mcp_agent")
     return compiled.with_config(recursion_limit=3 * settings.max_turns + 5)
+
+
+# What is taken back of a thread whose conversation a provider refuses, so that the thread can go on.
+
+
+def refused_from(messages: Sequence[BaseMessage], *, again: bool = False) -> int:
+    """Return the index from which on messages are taken back: those that no provider has taken yet.
+
+    These are the last turn with the answers to its calls, or the request if there is no such turn.
+
+    Args:
+        messages: The refused conversation.
+        again: Whether the one before it was refused, too: then the last turn goes in any case.
+    """
+    turn = max((at for at, message in enumerate(messages) if is_turn(message)), default=-1)
+    last = max((at for at, message in enumerate(messages) if message.type == "ai"), default=-1)
+    if turn >= 0 and (again or (turn == last and calls_of(messages[turn]))):
+        return turn
+    first = next((at for at, message in enumerate(messages) if message.type == "human"), 0)
+    return first if again else max(last + 1, first)
+
+
+def refused_note(messages: Sequence[BaseMessage], person_name: Callable[[str], str]) -> AIMessage | None:
+    """Return what a model reads in place of a turn that is taken back: which calls were made; None if none was."""
+    calls = _successful_calls(messages, person_name)
+    if not calls:
+        return None
+    names = join_names(calls, len(calls))
+    text = f"Made: {names}. The provider refused the answers, so they are not in this conversation."
+    return AIMessage(text, id=f"refused_{uuid.uuid4().hex}", response_metadata={"stopped": "refused"})
+
+
+def refused_text(messages: Sequence[BaseMessage], person_name: Callable[[str], str]) -> str:
+    """Return what an error says of the messages that are taken back."""
+    subject = "your last request"
+    if any(message.type == "ai" for message in messages):
+        calls = join_names(_successful_calls(messages, person_name), 3)
+        subject = f"the last turn, with the answers to {calls}" if calls else "the last turn"
+    return f"taken back from the thread, which can go on without it: {subject}"
+
+
+def _successful_calls(messages: Sequence[BaseMessage], person_name: Callable[[str], str]) -> list[str]:
+    """Return the calls that were made."""
+    answers = {
+        answer.tool_call_id for answer in messages if isinstance(answer, ToolMessage) and answer.status == "success"
+    }
+    calls = [call for message in messages for call in getattr(message, "tool_calls", ()) if call["id"] in answers]
+    return [f"{person_name(call['name'])}({call_line(call['args'], None)})" for call in calls]
 
 
 # A run: it updates the transcript, and repairs the thread after any failure.
@@ -1042,21 +1228,21 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 
 async def _mend(
-    graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]
+    graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, answers: dict[str, ToolMessage]
 ) -> list[BaseMessage]:
     """Answer the calls that a run left open, since no provider continues such a thread; return its messages."""
     state = await graph.aget_state(config)
-    known: list[BaseMessage] = state.values.get("messages", [])
-    waiting = unanswered(known)
+    before: list[BaseMessage] = state.values.get("messages", [])
+    waiting = unanswered(before)
     if not waiting and not state.tasks:
-        return known
+        return before
     # `aupdate_state` drops pending writes, such as those of the last step of a run that broke off, although
     # `aget_state` shows them. So all messages are written again.
-    messages = [*known]
-    for each in waiting:
-        facts: Any = {"tool_call_id": each["id"], "name": each["name"] or "unknown", "status": "error"}
+    messages = [*before]
+    for call in waiting:
+        facts: Any = {"tool_call_id": call["id"], "name": call["name"] or "unknown", "status": "error"}
         missing = ToolMessage(INTERRUPTED, artifact={"interrupted": True}, **facts)
-        messages.append(done.get(each["id"]) or missing)
+        messages.append(answers.get(call["id"]) or missing)
     await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
     return messages
 

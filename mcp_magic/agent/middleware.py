@@ -61,14 +61,14 @@ class _WithBuiltinTool(AgentMiddleware[Any, Any, Any]):
             )
         ]
 
-    def _bound(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    def _restrict(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if self._builtin.when(request.messages):
             return request
         return request.override(tools=[tool for tool in request.tools if _name(tool) != self._builtin.name])
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
         """Run a turn of the model."""
-        return await handler(self._bound(request))
+        return await handler(self._restrict(request))
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Run a call."""
@@ -138,7 +138,7 @@ class _LangChainTool:
 
     person_name: str
     tool: Tool
-    bound: dict[str, Any]
+    openai_tool: dict[str, Any]
     original: Any
 
 
@@ -162,21 +162,23 @@ class ToolSearchMiddleware(_WithBuiltinTool):
         if [*map(id, others)] != [*map(id, self._tools)]:
             self._tools = others
             self._offers = {_name(tool): _searchable(tool) for tool in others}
-        chosen = [offer.original for offer in self._search.chosen(request.messages)]
+        tools = [offer.original for offer in self._search.select(request.messages)]
         own = [tool for tool in request.tools if _name(tool) == self._builtin.name]
-        return await handler(self._bound(request.override(tools=[*chosen, *own])))
+        return await handler(self._restrict(request.override(tools=[*tools, *own])))
 
 
 def _searchable(tool: Any) -> _LangChainTool:
-    bound = convert_to_openai_tool(tool)
-    function, metadata = bound["function"], getattr(tool, "metadata", None) or {}
+    definition_for_model = convert_to_openai_tool(tool)
+    function, metadata = definition_for_model["function"], getattr(tool, "metadata", None) or {}
     server, name = metadata.get("server"), metadata.get("tool")
     definition = Tool(
         name=str(name or function["name"]),
         description=function.get("description"),
         input_schema=function.get("parameters") or {"type": "object"},
     )
-    return _LangChainTool(f"{server}:{name}" if server and name else f":{definition.name}", definition, bound, tool)
+    return _LangChainTool(
+        f"{server}:{name}" if server and name else f":{definition.name}", definition, definition_for_model, tool
+    )
 
 
 class SkillsMiddleware(_WithBuiltinTool):
@@ -199,7 +201,7 @@ class SkillsMiddleware(_WithBuiltinTool):
         text = "\n\n".join(filter(None, (before, about)))
         if text:
             request = request.override(system_message=SystemMessage(text))
-        return await handler(self._bound(request))
+        return await handler(self._restrict(request))
 
 
 class ConversationMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -234,10 +236,10 @@ class BudgetMiddleware(AgentMiddleware[Any, Any, Any]):
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Refuse the calls of a turn that ends the run."""
         messages = state["messages"]
-        bound, spent = self._bounds.reached(messages)
-        if not bound or not calls_of(messages[-1]):
+        limit, spent = self._bounds.reached(messages)
+        if not limit or not calls_of(messages[-1]):
             return None
-        refused, message = closing(messages, bound, spent, Names(()).person)
+        refused, message = closing(messages, limit, spent, Names(()).person)
         return {"messages": [*refused, message], "jump_to": "end"}
 
 
@@ -255,8 +257,8 @@ class PlanMiddleware(AgentMiddleware[Any, Any, Any]):
     def __init__(self, host: Host, tools: Iterable[BaseTool]) -> None:
         super().__init__()
         self._host = host
-        named = {tool.name: tool.metadata or {} for tool in tools}
-        self._names = {name: (facts["server"], facts["tool"]) for name, facts in named.items() if "server" in facts}
+        metadata = {tool.name: tool.metadata or {} for tool in tools}
+        self._names = {name: (facts["server"], facts["tool"]) for name, facts in metadata.items() if "server" in facts}
         self._decisions: dict[str, tuple[Mapping[str, Any], Decision]] = {}
 
     async def aafter_model(self, state: Any, runtime: Any) -> None:

@@ -87,18 +87,18 @@ def _provided(model: str) -> BaseChatModel:
         raise ModelError(f"{name} is a provider; name one of its models, too: {provider}:NAME")
     problem: Exception | None = None
     try:
-        made: BaseChatModel = init_chat_model(model)
-        if variable := _missing_key(made):  # some providers complain only at the first request
+        chat_model: BaseChatModel = init_chat_model(model)
+        if variable := _missing_key(chat_model):  # some providers complain only at the first request
             # Anthropic's own client reads these two, but not when LangChain's model hands it an empty key
             token = os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN"))
             headers = os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower()
             problem = None if token or "authorization:" in headers else ModelError(_not_set(model, variable))
-            made = init_chat_model(model, api_key=token) if token else made
+            chat_model = init_chat_model(model, api_key=token) if token else chat_model
     except Exception as error:
         problem = _not_made(name, error)
     if problem is not None:
         raise problem
-    return made
+    return chat_model
 
 
 def _not_set(name: str, variable: str) -> str:
@@ -122,9 +122,9 @@ def _not_made(name: str, error: Exception) -> Exception:
         return ModelError(f"{name}: {one_line(text, 300) or type(error).__name__}")
     provider, colon, _ = name.partition(":")
     problem = f"there is no provider {provider!r}." if colon and provider else f"{name!r} names no known provider."
-    known = _providers()
-    near = did_you_mean(provider.lower(), [*known, OFFLINE])
-    return ModelError(f"{problem}{near} Write PROVIDER:NAME; providers: {join_names(known, 12)}; or {OFFLINE}")
+    providers = _providers()
+    near = did_you_mean(provider.lower(), [*providers, OFFLINE])
+    return ModelError(f"{problem}{near} Write PROVIDER:NAME; providers: {join_names(providers, 12)}; or {OFFLINE}")
 
 
 def _providers() -> list[str]:
@@ -134,8 +134,8 @@ def _providers() -> list[str]:
     except ImportError:
         return common
     # Neither name is public: LangChain 1.2 and newer have the first, older versions the second.
-    known: Iterable[str] = getattr(base, "_BUILTIN_PROVIDERS", ()) or getattr(base, "_SUPPORTED_PROVIDERS", ())
-    return [*common, *sorted(set(known) - set(common))]
+    builtin: Iterable[str] = getattr(base, "_BUILTIN_PROVIDERS", ()) or getattr(base, "_SUPPORTED_PROVIDERS", ())
+    return [*common, *sorted(set(builtin) - set(common))]
 
 
 def _missing_key(model: Any) -> str:

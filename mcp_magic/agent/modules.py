@@ -53,10 +53,10 @@ class Function(NamedTuple):
         names = list(self.stub.parameters)[: self.stub.positional]
         if len(args) > len(names):
             raise ArgumentsError(f"{self.stub.name} takes {plural(len(names), 'arguments')} by position")
-        given = dict(zip(names, args, strict=False))
-        if twice := given.keys() & kwargs.keys():
+        positional = dict(zip(names, args, strict=False))
+        if twice := positional.keys() & kwargs.keys():
             raise ArgumentsError(f"{self.stub.name}: {join_names(sorted(twice))} is given twice")
-        return {self.stub.parameters.get(name, name): value for name, value in {**given, **kwargs}.items()}
+        return {self.stub.parameters.get(name, name): value for name, value in {**positional, **kwargs}.items()}
 
 
 class Module(NamedTuple):
@@ -103,8 +103,8 @@ _stubs: WeakKeyDictionary[Connection, tuple[list[Tool], list[ShortFunction]]] = 
 
 def _stubs_of(connection: Connection, tools: list[Tool]) -> list[ShortFunction]:
     """Return the functions of a server, made once while its tools stay the same."""
-    known, stubs = _stubs.get(connection, ([], []))
-    if len(known) != len(tools) or any(a is not b for a, b in zip(known, tools, strict=True)):
+    earlier, stubs = _stubs.get(connection, ([], []))
+    if len(earlier) != len(tools) or any(a is not b for a, b in zip(earlier, tools, strict=True)):
         stubs = short_stubs(tools)
         _stubs[connection] = (tools, stubs)
     return stubs
@@ -120,45 +120,45 @@ def _title(module: Module) -> str:
     """Return the name of a module, and of its server where that is another one, which a model would import."""
     if module.name == module.server:
         return module.name
-    taken = f": import {module.name}, because {module.server} is Python's" if module.server in _RESERVED else ""
-    return f"{module.name} (the server {module.server}{taken})"
+    reason = f": import {module.name}, because {module.server} is Python's" if module.server in _RESERVED else ""
+    return f"{module.name} (the server {module.server}{reason})"
 
 
 def renamed_hint(problem: str, modules: Mapping[str, Module]) -> str:
     """Return which module is meant, if the problem of a program names one of Python's that is called like a server."""
     quoted = set(re.findall(r"[`']([\w.-]+)[`']", problem))
     hints = []
-    for each in modules.values():
-        if each.name != each.server and each.server in quoted:
-            function = next((name for name in each.functions if name in quoted), "")
-            line = f"from {each.name} import {function}" if function else f"import {each.name}"
-            hints.append(f"The server {each.server} is the module {each.name}: `{line}`")
+    for module in modules.values():
+        if module.name != module.server and module.server in quoted:
+            function = next((name for name in module.functions if name in quoted), "")
+            line = f"from {module.name} import {function}" if function else f"import {module.name}"
+            hints.append(f"The server {module.server} is the module {module.name}: `{line}`")
     return "\n".join(hints)
 
 
 def interface(modules: Mapping[str, Module], request: str) -> str:
     """Return what the model reads of the modules: all functions, or where they are many those that fit a request."""
-    whole = sum(len(function.stub.code) for module in modules.values() for function in module.functions.values())
-    chosen: set[tuple[str, str]] = set()
+    size = sum(len(function.stub.code) for module in modules.values() for function in module.functions.values())
+    fitting: set[tuple[str, str]] = set()
     room = INTERFACE
-    for module, name in ranked(modules, request) if whole > INTERFACE else ():
+    for module, name in ranked(modules, request) if size > INTERFACE else ():
         stub = modules[module].functions[name].stub
         room -= len(stub.code) + sum(map(len, stub.classes))
-        if room < 0 and chosen:
+        if room < 0 and fitting:
             break
-        chosen.add((module, name))
+        fitting.add((module, name))
     parts = []
-    for each in modules.values():
-        lines, names = [f"# module {_title(each)}"], []
-        for name, function in each.functions.items():
-            if whole <= INTERFACE or (each.name, name) in chosen:
+    for server_module in modules.values():
+        lines, names = [f"# module {_title(server_module)}"], []
+        for name, function in server_module.functions.items():
+            if size <= INTERFACE or (server_module.name, name) in fitting:
                 lines += [*function.stub.classes, function.stub.code]
             else:
                 names.append(name)
         if names:
             lines.append(one_line(f"# also: {', '.join(names)}", max(NAMES // len(modules), 100)))
         parts.append("\n".join(lines))
-    if chosen:
+    if fitting:
         parts.append('# more functions: `import tools`; `tools.find("words")` returns those that fit, as text')
     return "\n\n".join(parts)
 
@@ -167,21 +167,21 @@ def find(modules: Mapping[str, Module], text: object, most: int = 8) -> str:
     """Return the functions that fit a text best, as code; a program may give anything as the text."""
     if not isinstance(text, str):
         raise TypeError(f"find() takes words, not {type(text).__name__}")
-    found: dict[str, list[str]] = {}
+    stubs: dict[str, list[str]] = {}
     for module, name in ranked(modules, text[:500])[:most]:
         stub = modules[module].functions[name].stub
-        found.setdefault(module, []).extend([*stub.classes, stub.code])
-    return "\n\n".join("\n".join([f"# module {module}", *lines]) for module, lines in found.items())
+        stubs.setdefault(module, []).extend([*stub.classes, stub.code])
+    return "\n\n".join("\n".join([f"# module {module}", *lines]) for module, lines in stubs.items())
 
 
 def ranked(modules: Mapping[str, Module], text: str) -> list[tuple[str, str]]:
     """Return modules and names of all functions, those first that fit a text best."""
-    known = [(module, name, function) for module in modules.values() for name, function in module.functions.items()]
-    scores = Index([words_of_tool(function.stub.tool, module.server) for module, _, function in known]).scores(
+    functions = [(module, name, function) for module in modules.values() for name, function in module.functions.items()]
+    scores = Index([words_of_tool(function.stub.tool, module.server) for module, _, function in functions]).scores(
         stems(text)
     )
-    order = sorted(range(len(known)), key=lambda at: -scores.get(at, 0.0))
-    return [(known[at][0].name, known[at][1]) for at in order]
+    order = sorted(range(len(functions)), key=lambda at: -scores.get(at, 0.0))
+    return [(functions[at][0].name, functions[at][1]) for at in order]
 
 
 # What is read of a program's code without running it.
@@ -274,13 +274,13 @@ class Names(ast.NodeVisitor):
 
 def imported_modules(tree: ast.Module) -> set[str]:
     """Return the names of all modules that a program imports anywhere."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return found
+            names.add(node.module)
+    return names
 
 
 # A program as a cell of the notebook.
@@ -291,15 +291,15 @@ def server_module(host: Host, server: str) -> SimpleNamespace:
     connection = host[server]
     [module] = modules_of((connection, tool) for tool in connection.catalog.cached("tools")).values()
 
-    def function(each: Function) -> Callable[..., Awaitable[Any]]:
-        async def called(*args: Any, **kwargs: Any) -> Any:
-            result = await connection.call(each.stub.tool.name, each.arguments(args, kwargs))
+    def function(tool: Function) -> Callable[..., Awaitable[Any]]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            result = await connection.call(tool.stub.tool.name, tool.arguments(args, kwargs))
             return result.text if result.data is None else result.data
 
-        called.__name__, called.__doc__ = each.stub.name, each.stub.tool.description
-        return called
+        call.__name__, call.__doc__ = tool.stub.name, tool.stub.tool.description
+        return call
 
-    return SimpleNamespace(**{name: function(each) for name, each in module.functions.items()})
+    return SimpleNamespace(**{name: function(known_function) for name, known_function in module.functions.items()})
 
 
 UNPROTECTED = "# A model wrote this program. Here it runs in your kernel, without the sandbox: read it first."
@@ -338,12 +338,12 @@ def _assignments(node: ast.Import | ast.ImportFrom, modules: set[str], source: s
     if isinstance(node, ast.ImportFrom):
         if node.level or node.module not in modules:
             return None
-        return [f"{each.asname or each.name} = {source.format(node.module)}.{each.name}" for each in node.names]
-    if not any(each.name in modules for each in node.names):
+        return [f"{alias.asname or alias.name} = {source.format(node.module)}.{alias.name}" for alias in node.names]
+    if not any(alias.name in modules for alias in node.names):
         return None
     return [
-        f"{each.asname or each.name} = {source.format(each.name)}"
-        if each.name in modules
-        else f"import {ast.unparse(each)}"
-        for each in node.names
+        f"{alias.asname or alias.name} = {source.format(alias.name)}"
+        if alias.name in modules
+        else f"import {ast.unparse(alias)}"
+        for alias in node.names
     ]

@@ -79,21 +79,21 @@ _AND = r"\s*(?:,|,?\s*\band\b|&|\bvs\b\.?|\bor\b)?\s*"
 class Tool:
     """A bound tool. `counts` has how often its definition has each stem; `known` has all stems, also of titles."""
 
-    def __init__(self, bound: Mapping[str, Any]) -> None:
+    def __init__(self, definition: Mapping[str, Any]) -> None:
         """Read a definition in OpenAI's format; "server" and "tool" beside "function" name its origin."""
-        function = bound["function"]
+        function = definition["function"]
         self.name = str(function["name"])
         server, _, own = self.name.partition("__") if "__" in self.name else ("", "", self.name)
-        server, self.own_name = str(bound.get("server", server)), str(bound.get("tool", own))
+        server, self.own_name = str(definition.get("server", server)), str(definition.get("tool", own))
         self.person_name = f"{server}:{self.own_name}" if server else self.own_name
-        self.description = f"{bound.get('title') or ''} {function.get('description') or ''}".strip()
+        self.description = f"{definition.get('title') or ''} {function.get('description') or ''}".strip()
         self.fields = root_field(function.get("parameters") or {}).children[:MOST_FIELDS]
         self.name_stems = [stem(word) for word in words(self.own_name)]
         self.own = frozenset((*self.name_stems, *stems(self.description)))
         self.counts = Counter([*stems(self.description), *(self.name_stems * NAME_WEIGHT)])
-        for each in self.fields:
-            self.counts.update({*stems(each.name), *(found for _, label in each.choices for found in stems(label))})
-        self.known = {*self.counts, *stems(" ".join(f"{each.title} {each.description}" for each in self.fields))}
+        for field in self.fields:
+            self.counts.update({*stems(field.name), *(root for _, label in field.choices for root in stems(label))})
+        self.known = {*self.counts, *stems(" ".join(f"{field.title} {field.description}" for field in self.fields))}
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Value:
 
 def values_in(text: str, *, reply: bool = False) -> list[Value]:
     """Return the values in a text, in order; only in a reply may the first word be a name."""
-    found = []
+    values = []
     for match in _VALUE.finditer(text):
         kind, match_text, (start, end) = str(match.lastgroup), match[0], match.span()
         if kind == "name":
@@ -123,8 +123,8 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
                 start, match_text = start + first.end(), match_text[first.end() :]
         data = _read(kind, match_text)
         if data not in (None, ""):
-            found.append(Value(kind, start, end, data))
-    return found
+            values.append(Value(kind, start, end, data))
+    return values
 
 
 def _read(kind: str, text: str) -> Any:
@@ -142,13 +142,13 @@ def _read(kind: str, text: str) -> Any:
 
 def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
     """Return the mentions of earlier results ("the result", "it", "both") with their data."""
-    found = []
+    mentions = []
     for match in _RESULT.finditer(text) if earlier else ():
         start, end = match.span()
         if re.match(r"(?i)both|them|.*results$", match[0]) and len(earlier) > 1 and not isinstance(earlier[-1], list):
-            found.append(Value("result", start, start := start + 1, earlier[-2]))
-        found.append(Value("result", start, end, earlier[-1]))
-    return found
+            mentions.append(Value("result", start, start := start + 1, earlier[-2]))
+        mentions.append(Value("result", start, end, earlier[-1]))
+    return mentions
 
 
 class Call:
@@ -159,34 +159,36 @@ class Call:
     """
 
     def __init__(
-        self, tool: Tool, text: str, results: Sequence[Any] = (), given: Mapping[str, Any] | None = None
+        self, tool: Tool, text: str, results: Sequence[Any] = (), earlier: Mapping[str, Any] | None = None
     ) -> None:
         """Fill the arguments from a step, or from a reply, which adds to the `given` ones."""
         self.tool, self.left = tool, text
-        self.arguments: dict[str, Any] = dict(given or {})
+        self.arguments: dict[str, Any] = dict(earlier or {})
         self._text, self._results = text, results
         self._at: dict[str, Value] = {}  # argument -> its value
         self._pairs()
         results = results_in(self.left, self._results)
         blank = _without(self.left, (value.span for value in results))
-        values = [*results, *values_in(blank, reply=given is not None)][:MOST_VALUES]
+        values = [*results, *values_in(blank, reply=earlier is not None)][:MOST_VALUES]
         self._values = sorted(values, key=lambda value: value.start)
         self._choices()
         self._by_words()
         self._lists()
         self._in_order()
         self._texts()
-        self.arguments = {each.name: self.arguments[each.name] for each in tool.fields if each.name in self.arguments}
-        self.missing = [each for each in tool.fields if each.is_mandatory and each.name not in self.arguments]
+        self.arguments = {
+            field.name: self.arguments[field.name] for field in tool.fields if field.name in self.arguments
+        }
+        self.missing = [field for field in tool.fields if field.is_mandatory and field.name not in self.arguments]
         self.more = self._more()
         self.unused = self._free()
 
     def _open(self, *, required: bool = False) -> list[Field]:
-        fields = (each for each in self.tool.fields if each.required or not required)
-        return [each for each in fields if each.name not in self.arguments]
+        fields = (field for field in self.tool.fields if field.required or not required)
+        return [field for field in fields if field.name not in self.arguments]
 
     def _free(self) -> list[Value]:
-        return [each for each in self._values if "\0" not in self.left[each.start : each.end]]
+        return [value for value in self._values if "\0" not in self.left[value.start : value.end]]
 
     def _take(self, field: Field, data: Any, *spans: tuple[int, int]) -> None:
         self.arguments[field.name] = data
@@ -212,8 +214,8 @@ class Call:
             if field.choices:
                 for span, data in _choices(self.left, field)[:1]:
                     self._take(field, data, span)
-            elif field.item is not None and (found := _choices(self.left, field.item)):
-                self._take(field, [data for _, data in found], *(span for span, _ in found))
+            elif field.item is not None and (matches := _choices(self.left, field.item)):
+                self._take(field, [data for _, data in matches], *(span for span, _ in matches))
 
     def _by_words(self) -> None:
         """Assign values to arguments whose names or descriptions occur beside them."""
@@ -223,16 +225,18 @@ class Call:
                 score = self._closeness(field, value) if fit(value, field) is not None else 0.0
                 if score > 1.5 * (not field.required):
                     scored.append((-score, place, number, field, value))
-        for *_, field, value in sorted(scored, key=lambda each: each[:3]):
+        for *_, field, value in sorted(scored, key=lambda entry: entry[:3]):
             if field.name not in self.arguments and value in self._free():
                 self._take_value(field, value)
 
     def _closeness(self, field: Field, value: Value) -> float:
         """Return a score: how well the words beside a value fit an argument."""
-        left = max((each.end for each in self._values if each.end <= value.start), default=0)
-        right = min((each.start for each in self._values if each.start >= value.end), default=len(self._text))
-        before = re.split(r"[.;!?]\s", self._text[left : value.start])[-1]
-        after = re.split(r"[.;,!?](?:\s|$)", self._text[value.end : right])[0]
+        begin = max((neighbour.end for neighbour in self._values if neighbour.end <= value.start), default=0)
+        end = min(
+            (neighbour.start for neighbour in self._values if neighbour.start >= value.end), default=len(self._text)
+        )
+        before = re.split(r"[.;!?]\s", self._text[begin : value.start])[-1]
+        after = re.split(r"[.;,!?](?:\s|$)", self._text[value.end : end])[0]
         if len(field.name) == 1:
             return 3.0 * bool(re.search(rf"\b{re.escape(field.name)}\s*(?:=|is|:)\s*$", before))
         about = set(stems(re.split(r"[.;(]", field.description)[0])) - self.tool.own
@@ -248,14 +252,14 @@ class Call:
         if value.kind == "token":
             address = re.search("[/@]", value.data) is not None
             score += 2.0 if address == _is_about(field, {"path", "url", "mail", "repo"}) else -2.0
-        meant = about | {stem(word) for word in words(field.name)}
-        if value.kind in ("name", "token") and any(cues & {*leading[-2:]} and role & meant for cues, role in ROLES):
+        topics = about | {stem(word) for word in words(field.name)}
+        if value.kind in ("name", "token") and any(cues & {*leading[-2:]} and role & topics for cues, role in ROLES):
             score += 1.5
         return score
 
     def _lists(self) -> None:
         """Assign runs of values ("1, 2 and 3") to required list arguments; whole lists are assigned in order."""
-        for field, item in [(each, item) for each in self._open(required=True) if (item := each.item)]:
+        for field, item in [(candidate, item) for candidate in self._open(required=True) if (item := candidate.item)]:
             run: list[Value] = []
             for value in self._free():
                 joined = not run or re.fullmatch(_AND, self._text[run[-1].end : value.start])
@@ -264,40 +268,44 @@ class Call:
                 elif run or fit(value, field) is not None:
                     break
             if run:
-                self._take(field, [fit(each, item) for each in run], *(each.span for each in run))
+                self._take(field, [fit(candidate, item) for candidate in run], *(candidate.span for candidate in run))
 
     def _in_order(self) -> None:
         """Assign the rest to the required arguments in order, or in the order of a description: "Subtract b from a"."""
-        fields = [each for each in self._open(required=True) if each.kind != "boolean"]
-        described = [re.search(rf"\b{re.escape(each.name)}\b", self.tool.description) for each in fields]
+        fields = [candidate for candidate in self._open(required=True) if candidate.kind != "boolean"]
+        described = [re.search(rf"\b{re.escape(candidate.name)}\b", self.tool.description) for candidate in fields]
         if len(fields) == 2 and all(described):
             first, second = (match.start() for match in described if match)
             linking = set(words(self.tool.description[second:first].lower())) & PREPOSITIONS
             if linking & set(words(self._text.lower())):
                 fields.reverse()
-        free = [each for each in self._free() if each.kind in ("number", "result")]
-        if self._results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
+        free = [candidate for candidate in self._free() if candidate.kind in ("number", "result")]
+        if self._results and len(fields) == len(free) + 1 > 1 and all(candidate.kind == "number" for candidate in free):
             result = Value("result", 0, 0, self._results[-1])  # "then divide by 2" has it as its first argument
             if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
                 self._take_value(fields.pop(0), result)
         for field in fields:
-            fitting = [each for each in self._free() if fit(each, field) is not None]
-            strong = [each for each in fitting if each.kind in ("quoted", "token")] or fitting
+            fitting = [candidate for candidate in self._free() if fit(candidate, field) is not None]
+            strong = [candidate for candidate in fitting if candidate.kind in ("quoted", "token")] or fitting
             if strong:
                 self._take_value(field, strong[0])
 
     def _texts(self) -> None:
         """Assign unquoted words to text arguments: "a branch called x", "text hello", "about coral reefs"."""
-        texts = [each for each in self._open() if each.kind in ("string", "any") and not each.format]
-        alone = sum(each.required for each in texts) == 1
+        texts = [
+            candidate for candidate in self._open() if candidate.kind in ("string", "any") and not candidate.format
+        ]
+        alone = sum(candidate.required for candidate in texts) == 1
         for field in texts:
-            named = [word for word in words(field.name) if word.lower() != "name"] or words(field.name) or ["(?!)"]
-            patterns = [rf"\b{r'[ _-]?'.join(named)}\s+(?:is\s+)?(?:(?:called|named)\s+)?(?=\w)"]
+            terms = [word for word in words(field.name) if word.lower() != "name"] or words(field.name) or ["(?!)"]
+            patterns = [rf"\b{r'[ _-]?'.join(terms)}\s+(?:is\s+)?(?:(?:called|named)\s+)?(?=\w)"]
             if alone and field.required:
                 patterns.append(r"\b(?:called|named|titled|saying)\s+|\babout\s+")
                 patterns.append(rf"^\W*(?:please\s+)?{re.escape(self.tool.own_name)}\b[\s:]*")
                 patterns.append(r"\b(?:for|of|in|on)\s+(?:(?:an?|the)\s+)?(?=\w)")
-            starts = [match for each in patterns for match in reversed([*re.finditer(rf"(?i){each}", self.left)])]
+            starts = [
+                match for candidate in patterns for match in reversed([*re.finditer(rf"(?i){candidate}", self.left)])
+            ]
             for start in (match.end() for match in starts):
                 phrase = re.split(r"[\0.,;!?\n]|\s+(?:from|to|in|with|using|at|by)\b", self.left[start:])[0]
                 phrase = re.sub(rf"(?:\s+(?:{'|'.join(STOP)}))*\s*$", "", phrase)
@@ -307,17 +315,17 @@ class Call:
 
     def _more(self) -> list[dict[str, Any]]:
         """Return the arguments of further calls, from values that are joined to the value of an argument."""
-        fields = {each.name: each for each in self.tool.fields}
+        fields = {other_value.name: other_value for other_value in self.tool.fields}
         for name, value in self._at.items():
             row, end = [], value.end
-            for each in self._free():
-                if each.start < end:
+            for other_value in self._free():
+                if other_value.start < end:
                     continue
-                joined = re.fullmatch(rf"{_AND}(?:(?:in|of|for)\s+)?", self._text[end : each.start])
-                if not joined or each.kind != value.kind or (data := fit(each, fields[name])) is None:
+                joined = re.fullmatch(rf"{_AND}(?:(?:in|of|for)\s+)?", self._text[end : other_value.start])
+                if not joined or other_value.kind != value.kind or (data := fit(other_value, fields[name])) is None:
                     break
                 row.append({**self.arguments, name: data})
-                end = each.end
+                end = other_value.end
             if row:
                 self.left = _without(self.left, [(value.end, end)])
                 return row[: MOST_CALLS - 1]
@@ -330,19 +338,19 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return text
 
 
-def _is_about(field: Field, meant: set[str]) -> bool:
+def _is_about(field: Field, topics: set[str]) -> bool:
     text = f"{field.name} {field.title} {field.description} {field.format}"
-    return not meant.isdisjoint(stem(word) for word in words(text))
+    return not topics.isdisjoint(stem(word) for word in words(text))
 
 
 def _choices(text: str, field: Field) -> list[tuple[tuple[int, int], Any]]:
-    spans, found = [(stem(match[0]), match.span()) for match in WORD.finditer(text)], []
+    spans, matches = [(stem(match[0]), match.span()) for match in WORD.finditer(text)], []
     for data, label in field.choices:
         names = [stem(word) for word in words(label)]
         for part in (spans[place : place + len(names)] for place in range(len(spans)) if names):
             if [word for word, _ in part] == names:
-                found.append(((part[0][1][0], part[-1][1][1]), data))
-    return sorted(found, key=lambda each: each[0])
+                matches.append(((part[0][1][0], part[-1][1][1]), data))
+    return sorted(matches, key=lambda entry: entry[0])
 
 
 def fit(value: Value, field: Field) -> Any:
@@ -350,7 +358,7 @@ def fit(value: Value, field: Field) -> Any:
     data = value.data
     if field.choices:
         return data if any(data == choice and type(data) is type(choice) for choice, _ in field.choices) else None
-    kinds = {each.kind for each in field.variants} or {field.kind}
+    kinds = {variant.kind for variant in field.variants} or {field.kind}
     if isinstance(data, int | float) and not isinstance(data, bool):
         if "number" in kinds or "any" in kinds:
             return data
@@ -369,8 +377,8 @@ def fit(value: Value, field: Field) -> Any:
 class Toolbox:
     """The tools that a model may call, indexed by their words."""
 
-    def __init__(self, bound: Iterable[Mapping[str, Any]]) -> None:
-        self.tools = [Tool(each) for each in bound if isinstance(each.get("function"), dict)]
+    def __init__(self, definitions: Iterable[Mapping[str, Any]]) -> None:
+        self.tools = [Tool(definition) for definition in definitions if isinstance(definition.get("function"), dict)]
         self._index = Index([tool.counts for tool in self.tools])
 
     def closest(self, text: str, limit: int) -> list[Tool]:
@@ -379,11 +387,11 @@ class Toolbox:
 
     def steps(self, text: str) -> list[str]:
         """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb."""
-        begins = [words(phrase)[:1] for each in self.tools for phrase in (each.own_name, each.description)]
+        begins = [words(phrase)[:1] for item in self.tools for phrase in (item.own_name, item.description)]
         verbs = {stem(word) for first in begins for word in first}
-        kept = [each.span for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")]
+        literals = [item.span for item in values_in(text) if item.kind in ("quoted", "json", "token", "date")]
         parts, start = [], 0
-        for match in _STEP.finditer(_without(text, kept)):
+        for match in _STEP.finditer(_without(text, literals)):
             if match[1] is None or stem(match[1]) in verbs:
                 parts.append(text[start : match.start()])
                 start = match.end()
@@ -392,16 +400,16 @@ class Toolbox:
     def choose(self, text: str, results: Sequence[Any] = ()) -> Call | None:
         """Return the call that a step of a request asks for, or None if no tool fits it."""
         text = re.sub(r"(?<=\d)\s*([+*/]|(?<=\s)-(?=\s))\s*(?=\d)", lambda sign: f" {SYNONYMS[sign[1]]} ", text)
-        if named := self._named(text):
-            return Call(named[0], _without(text, [named[1]]).replace("\0", " "), results)
+        if mention := self._find_mention(text):
+            return Call(mention[0], _without(text, [mention[1]]).replace("\0", " "), results)
         best: tuple[float, Call | None] = (-math.inf, None)
-        request_stems = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
+        request_stems = stems(_without(text, (item.span for item in values_in(text) if item.kind != "name")))
         for score, tool in self._ranked(request_stems, CANDIDATES):
             call = Call(tool, text, results)
             if score > 0 and _fits(call, text):
                 share = sum(name in request_stems for name in tool.name_stems) / max(len(tool.name_stems), 1)
                 score += 2.0 * share - MISSING_COSTS * len(call.missing) - UNUSED_COSTS * len(call.unused)
-                best = max(best, (score, call), key=lambda each: each[0])
+                best = max(best, (score, call), key=lambda item: item[0])
         return best[1]
 
     def _ranked(self, request_stems: Sequence[str], limit: int) -> list[tuple[float, Tool]]:
@@ -410,39 +418,39 @@ class Toolbox:
         ranked = sorted(range(len(self.tools)), key=lambda number: -scores.get(number, 0.0))
         return [(scores.get(number, 0.0), self.tools[number]) for number in ranked[:limit]]
 
-    def _named(self, text: str) -> tuple[Tool, tuple[int, int]] | None:
+    def _find_mention(self, text: str) -> tuple[Tool, tuple[int, int]] | None:
         """Return the tool that a step names, and the place. A plain word is a name only with "use" or arguments."""
-        found: list[tuple[int, int, Tool, tuple[int, int]]] = []
+        mentions: list[tuple[int, int, Tool, tuple[int, int]]] = []
         for tool in self.tools:
             own, full = re.escape(tool.own_name), "|".join(map(re.escape, {tool.person_name, tool.name}))
             do, end = r"(?i:\b(?:call|use|run|invoke)\s+(?:the\s+)?(?:tool\s+)?)", r"[`'\"]?(?i:\s+tool\b)?"
             plain = rf"{do}[`'\"]?{own}\b{end}|`{own}`|\b{own}\s+tool\b|^\s*{own}(?=\s*\(|\s+\w+=|\s*$)"
             marked = rf"(?:{do})?[`'\"]?(?<![\w/.:-])(?i:{own})(?![\w/-]){end}"
-            whole = rf"(?:{do})?[`'\"]?(?<![\w:-])(?:{full})(?![\w-]){end}" if full != own else r"(?!)"
-            for rank, pattern in enumerate((whole, marked if re.search(r"[_\d-]", tool.own_name) else plain)):
+            full_name = rf"(?:{do})?[`'\"]?(?<![\w:-])(?:{full})(?![\w-]){end}" if full != own else r"(?!)"
+            for rank, pattern in enumerate((full_name, marked if re.search(r"[_\d-]", tool.own_name) else plain)):
                 if match := re.search(pattern, text):
-                    found.append((rank, match.start() - match.end(), tool, match.span()))
-        return min(found, key=lambda each: each[:2])[2:] if found else None
+                    mentions.append((rank, match.start() - match.end(), tool, match.span()))
+        return min(mentions, key=lambda mention: mention[:2])[2:] if mentions else None
 
 
 def _fits(call: Call, text: str) -> bool:
     """Whether a tool knows enough of a step's words, one of them from its own name or description."""
-    left = stems(_without(call.left, (value.span for value in call.unused)))
-    known = [each for each in left if each in call.tool.known]
-    own = any(each in call.tool.own for each in stems(text))
-    return own and len(call.unused) <= 2 and (not left or len(known) / len(left) >= LEAST_KNOWN)
+    rest = stems(_without(call.left, (value.span for value in call.unused)))
+    common = [word for word in rest if word in call.tool.known]
+    own = any(word in call.tool.own for word in stems(text))
+    return own and len(call.unused) <= 2 and (not rest or len(common) / len(rest) >= LEAST_KNOWN)
 
 
 CHARACTERS_A_TOKEN = 4  # characters counted as one token of usage: a rule of thumb, since nothing is tokenised here
 
-ASKED = "asked_back"  # the key in an `AIMessage`'s `additional_kwargs` that stores the call of a question
+QUESTION = "asked_back"  # the key in an `AIMessage`'s `additional_kwargs` that stores the call of a question
 
 LONGEST, MAX_ANSWER, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
 """Most characters of a request, of a result and of a quote; rows of a table; tools named if none fits."""
 
 NO_REQUEST = "What should I do? Say it in a sentence, or name a tool and its arguments: `server:tool name=value`."
 NO_TOOLS = "There is no tool to work with: no server is connected, or none of its tools was given to me."
-SAID = {"model_name": "offline", "finish_reason": "stop"}
+METADATA = {"model_name": "offline", "finish_reason": "stop"}
 WITHOUT_WEIGHTS = "(offline, a model without weights, which quotes)"
 
 
@@ -465,32 +473,32 @@ class OfflineModel(LocalModel):
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
         """Return the model with tools; `server__tool`, or "server" and "tool" in the metadata, name their origin."""
-        bound = []
+        definitions = []
         for tool in tools:
             about = tool.metadata if isinstance(tool, BaseTool) and isinstance(tool.metadata, dict) else {}
             origin = {name: about[name] for name in ("server", "tool") if isinstance(about.get(name), str)}
-            bound.append(convert_to_openai_tool(tool) | origin)
-        return self.bind(tools=bound, **kwargs)
+            definitions.append(convert_to_openai_tool(tool) | origin)
+        return self.bind(tools=definitions, **kwargs)
 
     def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         return _message(messages, kwargs.get("tools") or [])
 
 
-def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -> AIMessage:
-    following = _following(messages, Toolbox(bound))
+def _message(messages: Sequence[BaseMessage], definitions: Sequence[dict[str, Any]]) -> AIMessage:
+    following = _following(messages, Toolbox(definitions))
     calls = []
     for number, (name, arguments) in enumerate(following.calls):  # the same call at the same place has the same id
         digest = hashlib.sha256(f"{len(messages)} {number} {name}".encode()).hexdigest()
         calls.append({"name": name, "args": arguments, "id": f"call_{digest[:16]}"})
     characters = sum(len(message.text) + len(_json(getattr(message, "tool_calls", []) or "")) for message in messages)
-    read = -(-(characters + len(_json(bound))) // CHARACTERS_A_TOKEN)
-    written = -(-(len(following.text) + sum(len(_json(call)) for call in calls)) // CHARACTERS_A_TOKEN)
+    read = -(-(characters + len(_json(definitions))) // CHARACTERS_A_TOKEN)
+    output = -(-(len(following.text) + sum(len(_json(call)) for call in calls)) // CHARACTERS_A_TOKEN)
     return AIMessage(
         content=following.text,
         tool_calls=calls,
-        additional_kwargs={ASKED: following.pending} if following.pending else {},
-        response_metadata=SAID | ({"finish_reason": "tool_calls"} if calls else {}),
-        usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
+        additional_kwargs={QUESTION: following.pending} if following.pending else {},
+        response_metadata=METADATA | ({"finish_reason": "tool_calls"} if calls else {}),
+        usage_metadata={"input_tokens": read, "output_tokens": output, "total_tokens": read + output},
     )
 
 
@@ -516,68 +524,71 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
         return Next(text=f"That is {len(request):,} characters long, and I read requests of at most {most}")
     if not tools.tools:
         return Next(text=NO_TOOLS if re.search(r"\w", request) else NO_REQUEST)
-    call, left = _replied(request, messages[last - 1] if last > 0 else None, tools)
+    call, steps = _replied(request, messages[last - 1] if last > 0 else None, tools)
     names = {tool.name: tool.person_name for tool in tools.tools}
-    earlier = [each.data for turn in _turns(messages[:last], names) for each in turn if not each.failed]
-    done: list[Outcome] = []
+    earlier = [item.data for turn in _turns(messages[:last], names) for item in turn if not item.is_failure]
+    outcomes: list[Outcome] = []
     for turn in [*_turns(messages[last + 1 :], names), None]:
-        failed = bool(done) and done[-1].failed
-        if call is None and left and not (failed and results_in(left[0], [None])):
-            text = left.pop(0)
-            known = [*earlier, *(each.data for each in done if not each.failed)]
-            call = tools.choose(text, known if done or results_in(text, known) else ())
+        is_failure = bool(outcomes) and outcomes[-1].is_failure
+        if call is None and steps and not (is_failure and results_in(steps[0], [None])):
+            text = steps.pop(0)
+            data = [*earlier, *(item.data for item in outcomes if not item.is_failure)]
+            call = tools.choose(text, data if outcomes or results_in(text, data) else ())
             if call is None:
-                return Next(text=answer(done, _no_tool(text, tools)))
-        if call is None or (call.missing and failed):
+                return Next(text=answer(outcomes, _no_tool(text, tools)))
+        if call is None or (call.missing and is_failure):
             break
         if call.missing:
-            question, pending = _question(call, left)
-            return Next(text=answer(done, question), pending=pending)
+            question, pending = _question(call, steps)
+            return Next(text=answer(outcomes, question), pending=pending)
         if turn is None:
             return Next([(call.tool.name, arguments) for arguments in (call.arguments, *call.more)])
-        done, call = [*done, *turn], None
-    return Next(text=answer(done) or NO_REQUEST)
+        outcomes, call = [*outcomes, *turn], None
+    return Next(text=answer(outcomes) or NO_REQUEST)
 
 
 def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call | None, list[str]]:
     """Return the asked-about call with the values of the reply (None if there is none), and the steps that are left."""
-    pending = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
-    tool = next((each for each in tools.tools if isinstance(pending, dict) and each.name == pending["tool"]), None)
+    pending = last.additional_kwargs.get(QUESTION) if isinstance(last, AIMessage) else None
+    tool = next(
+        (candidate for candidate in tools.tools if isinstance(pending, dict) and candidate.name == pending["tool"]),
+        None,
+    )
     if (
         not isinstance(pending, dict)
         or tool is None
-        or ((other := tools.choose(reply)) is not None and not other.missing)
+        or ((new_call := tools.choose(reply)) is not None and not new_call.missing)
     ):
         return None, tools.steps(reply)
-    call = Call(tool, reply, given=pending["given"])
+    call = Call(tool, reply, earlier=pending["given"])
     if len(call.missing) == 1 and call.arguments == pending["given"]:
         field = call.missing[0]
         with contextlib.suppress(UnfitText):
-            given = {**call.arguments, field.name: from_text(reply.strip("\"'` .\n"), field)}
-            call = Call(tool, "", given=given)
+            arguments = {**call.arguments, field.name: from_text(reply.strip("\"'` .\n"), field)}
+            call = Call(tool, "", earlier=arguments)
     return call, list(pending["left"])
 
 
-def _question(call: Call, left: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _question(call: Call, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the question for a call's missing arguments, and the state to keep until the reply."""
     missing = []
-    for each in call.missing:
-        limits = f", {each.constraints_text}" if each.constraints_text else ""
-        about = f": {' '.join(each.description.split()).rstrip('.')}" if each.description else ""
-        missing.append(f"`{each.name}` ({each.type_text}{limits}){about}")
-    pending = {"tool": call.tool.name, "given": call.arguments, "left": list(left)}
+    for field in call.missing:
+        limits = f", {field.constraints_text}" if field.constraints_text else ""
+        about = f": {' '.join(field.description.split()).rstrip('.')}" if field.description else ""
+        missing.append(f"`{field.name}` ({field.type_text}{limits}){about}")
+    pending = {"tool": call.tool.name, "given": call.arguments, "left": list(steps)}
     if len(missing) == 1:
         return f"{sentence(f'`{call.tool.person_name}` needs {missing[0]}')} What should it be?", pending
-    rows = "".join(f"\n- {each}" for each in missing)
+    rows = "".join(f"\n- {field}" for field in missing)
     return f"`{call.tool.person_name}` needs {len(missing)} more arguments. What should they be?\n{rows}", pending
 
 
 def _no_tool(request: str, tools: Toolbox) -> str:
     names = [f"`{tool.person_name}`" for tool in tools.closest(request, SUGGESTED)]
     others = f" and {len(tools.tools) - len(names)} more" if len(tools.tools) > len(names) else ""
-    shown = " ".join(request.split()).replace("`", "'")
-    shown = shown if len(shown) <= 80 else shown[:79] + "…"
-    return f"No tool fits `{shown}`. There are: {', '.join(names)}{others}. Name one, as `server:tool name=value`."
+    quote = " ".join(request.split()).replace("`", "'")
+    quote = quote if len(quote) <= 80 else quote[:79] + "…"
+    return f"No tool fits `{quote}`. There are: {', '.join(names)}{others}. Name one, as `server:tool name=value`."
 
 
 @dataclass(frozen=True)
@@ -587,7 +598,7 @@ class Outcome:
     tool: str
     text: str
     data: Any
-    failed: bool
+    is_failure: bool
     denied: bool
     arguments: Mapping[str, Any]
 
@@ -604,12 +615,12 @@ def _turns(messages: Sequence[BaseMessage], names: Mapping[str, str]) -> list[li
     return turns
 
 
-def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome:
+def outcome(message: ToolMessage, arguments: Mapping[str, Any], tool: str) -> Outcome:
     """Return the outcome of a call of `tool` with `sent`; the artifact of the message overrides both."""
-    from mcp_magic.langchain.content import SHOWN
+    from mcp_magic.langchain.content import FOR_PEOPLE
 
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
-    text = _text(artifact[SHOWN] if isinstance(artifact.get(SHOWN), str) else message.content)
+    text = _text(artifact[FOR_PEOPLE] if isinstance(artifact.get(FOR_PEOPLE), str) else message.content)
     structured = artifact.get("structured_content")
     data = structured if structured is not None else text
     if structured is None:
@@ -618,51 +629,53 @@ def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome
     data = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
     approval = artifact["approval"] if isinstance(artifact.get("approval"), dict) else {}
     tool = f"{artifact['server']}:{artifact['tool']}" if artifact.get("server") and artifact.get("tool") else tool
-    sent = artifact["arguments"] if isinstance(artifact.get("arguments"), dict) else sent
-    failed = message.status == "error" or bool(artifact.get("is_error"))
-    return Outcome(tool, text, data, failed, approval.get("decision") == "deny", dict(sent))
+    arguments = artifact["arguments"] if isinstance(artifact.get("arguments"), dict) else arguments
+    is_failure = message.status == "error" or bool(artifact.get("is_error"))
+    return Outcome(tool, text, data, is_failure, approval.get("decision") == "deny", dict(arguments))
 
 
 def _text(content: Any) -> str:
     blocks = [content] if isinstance(content, str) else content
-    dicts = (each if isinstance(each, dict) else {"text": each} for each in blocks)
-    return "\n".join(str(each.get("text", f"[{each.get('mime_type') or each.get('type')}]")) for each in dicts)
+    dicts = (block if isinstance(block, dict) else {"text": block} for block in blocks)
+    return "\n".join(str(block.get("text", f"[{block.get('mime_type') or block.get('type')}]")) for block in dicts)
 
 
 def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
     """Return the answer from the results of a request, and why it stopped."""
-    sentences = [_said(each) for each in outcomes]
-    if len(sentences) == 1 or any("\n" in each for each in sentences):
+    sentences = [_sentence(line) for line in outcomes]
+    if len(sentences) == 1 or any("\n" in line for line in sentences):
         text = "\n\n".join(sentences)
     else:
-        text = "\n".join(f"{number}. {each}" for number, each in enumerate(sentences, start=1))
+        text = "\n".join(f"{number}. {line}" for number, line in enumerate(sentences, start=1))
     return "\n\n".join(part for part in (text, stopped) if part)
 
 
-def _said(each: Outcome) -> str:
-    call = f"{each.tool}({_arguments(each.arguments)})"
-    if each.denied:
-        return f"`{each.tool}` was not allowed."
-    if each.failed:
-        return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
-    if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):
-        return f"`{call}` gives {plural(len(each.data), 'rows')}:\n\n{_table(each.data)}"
-    flat = isinstance(each.data, Mapping) and not any(isinstance(value, list | Mapping) for value in each.data.values())
-    if flat and each.data and all(len(str(value)) <= 200 for value in each.data.values()):
-        rows = "".join(f"\n- {_cell(key)}: {_cell(value)}" for key, value in each.data.items())
+def _sentence(result: Outcome) -> str:
+    call = f"{result.tool}({_arguments(result.arguments)})"
+    if result.denied:
+        return f"`{result.tool}` was not allowed."
+    if result.is_failure:
+        return f"`{result.tool}` failed: {_cell(_cut(result.text.strip())) or 'it did not say why'}"
+    if isinstance(result.data, list) and result.data and all(isinstance(row, Mapping) for row in result.data):
+        return f"`{call}` gives {plural(len(result.data), 'rows')}:\n\n{_table(result.data)}"
+    flat = isinstance(result.data, Mapping) and not any(
+        isinstance(value, list | Mapping) for value in result.data.values()
+    )
+    if flat and result.data and all(len(str(value)) <= 200 for value in result.data.values()):
+        rows = "".join(f"\n- {_cell(key)}: {_cell(value)}" for key, value in result.data.items())
         return f"`{call}` gives:\n{rows}"
-    if isinstance(each.data, list | Mapping):
-        text = json.dumps(each.data, ensure_ascii=False)
+    if isinstance(result.data, list | Mapping):
+        text = json.dumps(result.data, ensure_ascii=False)
         if len(text) <= 200:
             return f"`{call}` gives `{text}`."
-        return f"`{call}` gives:\n\n{_fenced(_cut(json.dumps(each.data, ensure_ascii=False, indent=2)), 'json')}"
-    if not isinstance(each.data, str):
-        return f"`{call}` gives **{json.dumps(each.data, ensure_ascii=False)}**."
-    if not each.data.strip():
+        return f"`{call}` gives:\n\n{_fenced(_cut(json.dumps(result.data, ensure_ascii=False, indent=2)), 'json')}"
+    if not isinstance(result.data, str):
+        return f"`{call}` gives **{json.dumps(result.data, ensure_ascii=False)}**."
+    if not result.data.strip():
         return f"`{call}` is done; it returned no text."
-    if "\n" in each.data.strip() or len(each.data) > 200:
-        return f"`{call}` says:\n\n{_fenced(_cut(each.data))}"
-    return f"`{call}` says: {_cell(each.data)}"
+    if "\n" in result.data.strip() or len(result.data) > 200:
+        return f"`{call}` says:\n\n{_fenced(_cut(result.data))}"
+    return f"`{call}` says: {_cell(result.data)}"
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
@@ -688,7 +701,7 @@ def _cell(value: Any) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    ticks = max((len(found) for found in re.findall("`+", text)), default=0)
+    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
@@ -707,12 +720,12 @@ def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
     for message in messages:
         results = [*results, _short(message.text)] if isinstance(message, ToolMessage) else []
     if results:
-        return AIMessage(f"The tools gave: {'; '.join(results)} {WITHOUT_WEIGHTS}", response_metadata=SAID)
+        return AIMessage(f"The tools gave: {'; '.join(results)} {WITHOUT_WEIGHTS}", response_metadata=METADATA)
     request = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
     about = _INSTRUCTION.sub("", request.strip(), count=1)
-    found = _TWO_SENTENCES.match(about)
-    text = " ".join((found[0] if found else about).split())
-    return AIMessage(f"{_short(text)} {WITHOUT_WEIGHTS}".strip(), response_metadata=SAID)
+    match = _TWO_SENTENCES.match(about)
+    text = " ".join((match[0] if match else about).split())
+    return AIMessage(f"{_short(text)} {WITHOUT_WEIGHTS}".strip(), response_metadata=METADATA)
 
 
 def limited(message: AIMessage, characters: int) -> AIMessage:

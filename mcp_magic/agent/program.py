@@ -90,7 +90,7 @@ _FUNCTION = (
 
 _PARAMETERS = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
 
-_SHOWN = {"type": "object", "properties": {"code": {"type": "string", "format": "code"}}, "required": ["code"]}
+_SCHEMA = {"type": "object", "properties": {"code": {"type": "string", "format": "code"}}, "required": ["code"]}
 
 _DESCRIPTIONS = {
     "sandbox": "It runs in a sandbox, without files, network and your kernel. Each of its calls is decided by itself.",
@@ -103,7 +103,7 @@ _DESCRIPTIONS = {
 def _tool(where: str) -> Tool:
     from mcp_types import Tool
 
-    return Tool(name=RUN_PROGRAM, description=_DESCRIPTIONS[where], input_schema=_SHOWN)
+    return Tool(name=RUN_PROGRAM, description=_DESCRIPTIONS[where], input_schema=_SCHEMA)
 
 
 CODE_SYSTEM = (
@@ -248,7 +248,7 @@ class Calls:
     def function(self, function: Function) -> Callable[..., Awaitable[Any]]:
         """Return a tool as a function."""
 
-        async def called(*args: Any, **kwargs: Any) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
             self._made += 1
             if self._made > self._most:
                 raise RuntimeError(f"a program can make {plural(self._most, 'calls')} (setting program_calls)")
@@ -270,7 +270,7 @@ class Calls:
             finally:
                 self._tasks.discard(task)
 
-        return called
+        return call
 
     async def close(self) -> None:
         """Cancel the calls that are not over, and wait for their end."""
@@ -328,12 +328,12 @@ async def _checked_types(code: str, tree: ast.Module, names: Names, modules: Map
     head = [f"import {name} as _module_{name}" for name in modules if name in used]
     head += [*(["import tools as _module_tools"] if "tools" in used else []), "from typing import Any"]
     before = {**dict.fromkeys(sorted(names.shared), ""), **state.names}
-    known = {name: text for name, text in before.items() if name not in names.annotated}
-    head += [text or f"{name}: Any" for name, text in known.items()]
-    changed = [name for name in known if name in {*names.assigned, *names.defined, *names.imports}]
+    variables = {name: text for name, text in before.items() if name not in names.annotated}
+    head += [text or f"{name}: Any" for name, text in variables.items()]
+    assigned = [name for name in variables if name in {*names.assigned, *names.defined, *names.imports}]
     head.append("async def _program_():")
-    if changed:
-        head.append(f" global {', '.join(changed)}")
+    if assigned:
+        head.append(f" global {', '.join(assigned)}")
     body = "\n".join(f" {line}" for line in code.split("\n"))
     problem = await _diagnostics("\n".join([*head, body, " pass"]), modules)
     return _readable(problem, len(head))
@@ -441,7 +441,7 @@ async def _in_monty(
                     program.problem = exceeded
                     return  # its heap is not to be trusted: the variables stay as they were before
                 program.problem = _traceback(error)
-            await _keep(program, names, session, state, programs, whole=failure is None)
+            await _keep(program, names, session, state, programs, is_complete=failure is None)
     except MontyCrashedError:
         program.problem = program.problem or "the program ended the sandbox: it took too much memory or time"
     except MontyError as error:
@@ -451,7 +451,7 @@ async def _in_monty(
 
 
 async def _keep(
-    program: Program, names: Names, session: AsyncMontySession, state: State, programs: Programs, *, whole: bool
+    program: Program, names: Names, session: AsyncMontySession, state: State, programs: Programs, *, is_complete: bool
 ) -> None:
     """Keep the variables of a program, also of one that failed on its way; too large ones stay in the sandbox."""
     from pydantic_monty import MontyError
@@ -464,14 +464,14 @@ async def _keep(
             if room < 0:
                 break
             program.variables[name] = plain(value)
-    bound = {**dict.fromkeys([*names.assigned, *names.defined], ""), **names.imports}
-    for name, text in bound.items():
-        if whole or name in program.variables or text:
+    names_by_import = {**dict.fromkeys([*names.assigned, *names.defined], ""), **names.imports}
+    for name, text in names_by_import.items():
+        if is_complete or name in program.variables or text:
             state.names[name] = text
     state.heap = await session.dump()
 
 
-def size_of(value: Any, known: dict[int, tuple[float, Any]] | None = None) -> float:
+def size_of(value: Any, sizes: dict[int, tuple[float, Any]] | None = None) -> float:
     """Return about how many bytes a value takes where shared parts count each time; infinity if it cannot be written.
 
     A few lists of the sandbox that hold each other many times would fill the kernel's memory as JSON.
@@ -484,40 +484,40 @@ def size_of(value: Any, known: dict[int, tuple[float, Any]] | None = None) -> fl
         return 8.0 + len(value)
     if isinstance(value, int):
         return math.inf if value.bit_length() > MAX_BITS else 8.0
-    known = {} if known is None else known
-    if id(value) not in known:
+    sizes = {} if sizes is None else sizes
+    if id(value) not in sizes:
         attributes = getattr(value, "attributes", None)
         parts = attributes if isinstance(attributes, dict) else value
         if isinstance(parts, dict):
             parts = [*parts, *parts.values()]
-        known[id(value)] = (0.0, value)
+        sizes[id(value)] = (0.0, value)
         try:
             size = (
-                sum(size_of(part, known) for part in parts) if isinstance(parts, list | tuple | set | frozenset) else 0
+                sum(size_of(part, sizes) for part in parts) if isinstance(parts, list | tuple | set | frozenset) else 0
             )
         except RecursionError:
             return math.inf
-        known[id(value)] = (8.0 + size, value)
-    return known[id(value)][0]
+        sizes[id(value)] = (8.0 + size, value)
+    return sizes[id(value)][0]
 
 
-def plain(value: Any, known: dict[int, Any] | None = None) -> Any:
+def plain(value: Any, copies: dict[int, Any] | None = None) -> Any:
     """Return a value of the sandbox as plain Python: of an object of a program's own class its attributes.
 
     Parts that are shared stay shared, as copies of them could fill the kernel's memory.
     """
-    known = {} if known is None else known
+    copies = {} if copies is None else copies
     attributes = getattr(value, "attributes", None) if type(value).__module__.startswith("pydantic_monty") else None
     value = attributes if isinstance(attributes, dict) else value
     if type(value) not in (dict, list, tuple):
         return value
-    if id(value) not in known:
+    if id(value) not in copies:
         if isinstance(value, dict):
-            made: Any = {key: plain(inner, known) for key, inner in value.items()}
+            copy: Any = {key: plain(inner, copies) for key, inner in value.items()}
         else:
-            made = type(value)(plain(inner, known) for inner in value)
-        known[id(value)] = (made, value)  # the value, too, so that no other one gets its id
-    return known[id(value)][0]
+            copy = type(value)(plain(inner, copies) for inner in value)
+        copies[id(value)] = (copy, value)  # the value, too, so that no other one gets its id
+    return copies[id(value)][0]
 
 
 def _memory(programs: Programs) -> str:
@@ -528,8 +528,8 @@ def _exceeded(error: Any, programs: Programs) -> str:
     """Say which limit a program has exceeded; "" for another failure."""
     kind, text = type(error.exception()), str(error)
     if kind is TimeoutError and "limit exceeded" in text:
-        what = "sleeps" if "sleep limit" in text else "computes"
-        return f"TimeoutError: it {what} for longer than {programs.seconds:g} s (setting program_seconds)"
+        verb = "sleeps" if "sleep limit" in text else "computes"
+        return f"TimeoutError: it {verb} for longer than {programs.seconds:g} s (setting program_seconds)"
     if kind is MemoryError:
         return f"MemoryError: its values take more than {_memory(programs)}"
     if "suspension limit" in text:
@@ -600,7 +600,7 @@ def table_of(value: Any) -> Rows | None:
     return tables[0] if len(tables) == 1 and not tables[0].path else None
 
 
-def kept(value: Any) -> Any:
+def to_user_value(value: Any) -> Any:
     """Return a value for the user: a DataFrame where it is a table."""
     rows = table_of(value)
     if rows is None:
@@ -632,14 +632,14 @@ def outline(value: Any) -> str:
     return type(value).__name__
 
 
-def _written(value: Any) -> str:
+def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
         return f"a value of type {type(value).__name__}"
 
 
-def told(program: Program, limit: int) -> str:
+def text_for_model(program: Program, limit: int) -> str:
     """Return what the model reads of a program, in about `limit` characters."""
     parts = []
     if program.problem:
@@ -662,11 +662,11 @@ def told(program: Program, limit: int) -> str:
 def _value(value: Any, room: int) -> str:
     rows = table_of(value)
     is_small = size_of(value) <= 100 * room
-    text = _written(value if is_small else _head(value))
+    text = _json(value if is_small else _head(value))
     if len(text) <= room and is_small:
         return text
     if rows is not None:
-        head = _written(_head(value[:HEAD_ROWS]))
+        head = _json(_head(value[:HEAD_ROWS]))
         return f"{outline(value)}; the first {HEAD_ROWS}: {_cut(head, room)}"
     if hasattr(value, "shape") and hasattr(value, "columns"):
         return f"{outline(value)}; it begins with\n{_cut(str(value.head(HEAD_ROWS)), room)}"

@@ -9,9 +9,9 @@ from mcp_magic import schema
 from mcp_magic._text import duration, plural
 from mcp_magic.agent.calls import asked_calls
 from mcp_magic.agent.cost import cost_of
-from mcp_magic.agent.program import kept
+from mcp_magic.agent.entries import TOKENS, model_of, text_of, tokens_of
+from mcp_magic.agent.program import to_user_value
 from mcp_magic.agent.transcript import Transcript, messages_of
-from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import mimebundle, tool_badges
 from mcp_magic.display.listing import Listing
@@ -88,12 +88,12 @@ def calls_frame(messages: Iterable[MessageLikeRepresentation] | Transcript) -> p
     """
     import pandas as pd
 
-    shown = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages)
+    transcript = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages)
     rows = []
-    for called in shown.calls:
-        arguments = hidden_arguments(called.sent, called.definition)
-        by = (called.by or None) if called.approved else None
-        rows.append((called.turn, called.server, called.tool, arguments, by, called.seconds, called.error or None))
+    for call in transcript.calls:
+        arguments = hidden_arguments(call.final_arguments, call.definition)
+        by = call.decision.by or None if call.decision is not None and call.decision.approved else None
+        rows.append((call.turn, call.server, call.tool, arguments, by, call.seconds, call.error or None))
     # dtype object: in a column of text, pandas would convert None to NaN
     frame = pd.DataFrame(rows, columns=list(CALL_COLUMNS), dtype=object)
     return frame.astype({"turn": "int64", "seconds": "float64"})
@@ -189,12 +189,12 @@ class AgentRun:
     def value(self) -> Any:
         """The value of the last program that has one; a DataFrame if it is a table."""
         values = [program.value for program in self.programs if program.value is not None]
-        return kept(values[-1]) if values else None
+        return to_user_value(values[-1]) if values else None
 
     @property
     def variables(self) -> dict[str, Any]:
         """What the programs assigned, by name; tables are DataFrames."""
-        return {name: kept(value) for program in self.programs for name, value in program.variables.items()}
+        return {name: to_user_value(value) for program in self.programs for name, value in program.variables.items()}
 
     @property
     def usage(self) -> dict[str, Any]:

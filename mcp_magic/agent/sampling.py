@@ -86,9 +86,9 @@ class ModelSampler:
             notes += ("the model called no tool, which the server required",)
 
         def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-            for tool, known in tools.items():
-                if known.name == name:
-                    return tool, own_arguments(arguments, known.arguments)
+            for tool, renamed in tools.items():
+                if renamed.name == name:
+                    return tool, own_arguments(arguments, renamed.arguments)
             return name, dict(arguments)
 
         return to_sampled(
@@ -107,8 +107,8 @@ class ModelSampler:
         name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
         notes: tuple[str, ...] = ()
         if hints and not any(hint and hint.casefold() in name.casefold() for hint in hints):
-            shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
-            notes = (f"the model that it prefers ({shown}) is not used: only the configured model answers",)
+            names = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
+            notes = (f"the model that it prefers ({names}) is not used: only the configured model answers",)
         return _Choice(self._model(setting), name, notes)
 
     def _model(self, setting: Any) -> BaseChatModel:
@@ -120,9 +120,9 @@ class ModelSampler:
 def _tools(request: SamplingRequest) -> dict[str, Renamed]:
     renamed = {}
     for tool in request.tools or ():
-        name = called(tool.name)
+        name = model_name_of(tool.name)
         function = function_of(name, tool)
-        renamed[tool.name] = Renamed(name, function.renamed, function.bound)
+        renamed[tool.name] = Renamed(name, function.renamed, function.openai_tool)
     return renamed
 
 
@@ -156,8 +156,8 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
     if none is not None:
         return bind_tools(model, functions, tool_choice=none), messages
     first = messages[0].text if messages[0].type == "system" else ""
-    told = SystemMessage(f"{first}\n\n{NO_MORE}".strip())
-    return bind_tools(model, functions), [told, *messages[bool(first) :]]
+    instruction = SystemMessage(f"{first}\n\n{NO_MORE}".strip())
+    return bind_tools(model, functions), [instruction, *messages[bool(first) :]]
 
 
 def _takes(model: BaseChatModel) -> Takes:
@@ -184,7 +184,7 @@ def _tuned(model: BaseChatModel, request: SamplingRequest) -> BaseChatModel:
         set_by_person = getattr(model, field) if field in model.model_fields_set else None
         profile = getattr(model, "profile", None) or {}
         most = [request.max_tokens, set_by_person, profile.get("max_output_tokens")]
-        changes[field] = min(each for each in most if isinstance(each, int) and each > 0)
+        changes[field] = min(limit for limit in most if isinstance(limit, int) and limit > 0)
     if request.temperature is not None and _takes_temperature(model):
         changes["temperature"] = request.temperature
     return model.model_copy(update=changes) if changes else model
@@ -223,7 +223,7 @@ def _alone() -> Iterator[None]:
 # A sampling request as LangChain messages.
 # For media that the model does not take (images, sound, types that no provider takes) it reads a line of text.
 
-WHOLE = 1_000_000_000  # limit of characters without effect: the model reads all that the user has seen
+NO_LIMIT = 1_000_000_000  # limit of characters without effect: the model reads all that the user has seen
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
@@ -245,7 +245,7 @@ class Renamed(NamedTuple):
     function: Mapping[str, Any] = MappingProxyType({})
 
 
-def called(name: str) -> str:
+def model_name_of(name: str) -> str:
     """Return a tool's name for the model: its own if providers accept that."""
     return name if _NAME.fullmatch(name) else provider_name("tool", name)
 
@@ -273,10 +273,10 @@ def _assistant(blocks: Sequence[Any], tools: Mapping[str, Renamed]) -> BaseMessa
     calls: list[Any] = []
     for block in blocks:
         if block.type == "tool_use":
-            known = tools.get(block.name) or Renamed(called(block.name), {})
-            given = {own: name for name, own in known.arguments.items()}
-            arguments = {given.get(name, name): value for name, value in block.input.items()}
-            calls.append({"name": known.name, "args": arguments, "id": _id(block.id), "type": "tool_call"})
+            renamed = tools.get(block.name) or Renamed(model_name_of(block.name), {})
+            names = {own: name for name, own in renamed.arguments.items()}
+            arguments = {names.get(name, name): value for name, value in block.input.items()}
+            calls.append({"name": renamed.name, "args": arguments, "id": _id(block.id), "type": "tool_call"})
     return AIMessage(content=_content([b for b in blocks if b.type != "tool_use"], Takes()), tool_calls=calls)
 
 
@@ -300,15 +300,15 @@ def _content(blocks: Iterable[Any], takes: Takes) -> Any:
 def _part(block: Any, takes: Takes) -> dict[str, Any]:
     if block.type == "audio" and takes.audio:
         return message_block(block)
-    reader = Reader(images=takes.images, limit=WHOLE)
+    reader = Reader(images=takes.images, limit=NO_LIMIT)
     reader.add(block)
     [read] = reader.finish()
     return {"type": "text", "text": read} if isinstance(read, str) else read
 
 
-def _id(given: str) -> str:
+def _id(id_: str) -> str:
     """Return a call's id in a form that providers accept; it is the same for a call and its result."""
-    return given if _ID.fullmatch(given) else f"call_{hashlib.sha256(given.encode()).hexdigest()[:24]}"
+    return id_ if _ID.fullmatch(id_) else f"call_{hashlib.sha256(id_.encode()).hexdigest()[:24]}"
 
 
 def unread(request: SamplingRequest, takes: Takes) -> list[str]:
@@ -317,9 +317,11 @@ def unread(request: SamplingRequest, takes: Takes) -> list[str]:
     for message in request.messages:
         reads = takes if message.role == "user" else Takes()
         for block in message.content_as_list:
-            inner, seen = (block.content, Takes(takes.tool_images)) if block.type == "tool_result" else ([block], reads)
-            media = (each for each in inner if each.type in ("image", "audio"))
-            missed.update(each.type for each in media if _part(each, seen)["type"] == "text")
+            inner, readable = (
+                (block.content, Takes(takes.tool_images)) if block.type == "tool_result" else ([block], reads)
+            )
+            media = (part for part in inner if part.type in ("image", "audio"))
+            missed.update(part.type for part in media if _part(part, readable)["type"] == "text")
     kinds = {"image": ("image is", "images are"), "audio": ("sound is", "sounds are")}
     return [f"{count} {kinds[kind][count > 1]} not shown to the model" for kind, count in missed.items()]
 
@@ -361,25 +363,25 @@ def to_sampled(
             name, arguments = own(call["name"], call["args"])
             calls.append(ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments))
     text = str(message.text)
-    stops = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0 and not calls]
+    stops = [at for at in (text.find(sequence) for sequence in stop_sequences if sequence) if at >= 0 and not calls]
     if stopped := bool(stops):
         text = text[: min(stops)]
     content: list[Any] = [TextContent(text=text)] if text else []
     content += [*([] if stopped else _media(message)), *calls]
-    said = [*notes]
+    remarks = [*notes]
     if message.invalid_tool_calls:
-        said.append("calls with incomplete arguments were left out")
+        remarks.append("calls with incomplete arguments were left out")
     if message.tool_calls and own is None:
-        said.append("calls of tools that the server did not offer were left out")
+        remarks.append("calls of tools that the server did not offer were left out")
     metadata = message.response_metadata
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
     answered_by = str(metadata.get("model_name") or metadata.get("model") or model)
-    return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(said))
+    return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(remarks))
 
 
 def _reason(metadata: Mapping[str, Any]) -> str:
-    said = metadata.get("stop_reason") or metadata.get("finish_reason") or metadata.get("done_reason") or "stop"
-    reason = _REASONS.get(str(said).lower(), str(said))
+    finish = metadata.get("stop_reason") or metadata.get("finish_reason") or metadata.get("done_reason") or "stop"
+    reason = _REASONS.get(str(finish).lower(), str(finish))
     return "endTurn" if reason == "toolUse" else reason
 
 

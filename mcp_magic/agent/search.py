@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 def stems(text: str) -> list[str]:
     """Return the stems of a text's words, without stop words."""
-    return [found for word in words(text) if (found := _stem_that_tells(word))]
+    return [root for word in words(text) if (root := _stem_that_tells(word))]
 
 
 @lru_cache(maxsize=50_000)
@@ -72,19 +72,21 @@ class Index:
 
     def __init__(self, documents: Sequence[Mapping[str, int]]) -> None:
         self._having: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        having = Counter(each for document in documents for each in document)
+        having = Counter(word for document in documents for word in document)
         average = sum(sum(document.values()) for document in documents) / max(len(documents), 1) or 1.0
-        rarity = {each: _rarity(count, len(documents)) for each, count in having.items()}
+        total = len(documents)
+        # a word that all documents have still counts a little
+        rarity = {word: 0.5 + math.log(1 + (total - count + 0.5) / (count + 0.5)) for word, count in having.items()}
         for number, document in enumerate(documents):
             norm = K1 * (1 - B + B * sum(document.values()) / average)
-            for each, count in document.items():
-                self._having[each].append((number, rarity[each] * count * (K1 + 1) / (count + norm)))
+            for word, count in document.items():
+                self._having[word].append((number, rarity[word] * count * (K1 + 1) / (count + norm)))
 
     def scores(self, query_stems: Iterable[str]) -> dict[int, float]:
         """Return the score of each document that has any of some stems."""
         scores: defaultdict[int, float] = defaultdict(float)
-        for each in query_stems:
-            for number, score in self._having.get(each, ()):
+        for word in query_stems:
+            for number, score in self._having.get(word, ()):
                 scores[number] += score
         return scores
 
@@ -92,11 +94,6 @@ class Index:
         """Return the documents that are closest to a text, best first."""
         scores = self.scores(stems(text))
         return heapq.nsmallest(limit, scores, key=lambda number: (-scores[number], number))
-
-
-def _rarity(count: int, of: int) -> float:
-    """Return the weight of a stem that `count` documents have; one that all have still counts a little."""
-    return 0.5 + math.log(1 + (of - count + 0.5) / (count + 0.5))
 
 
 MOST_NODES = 500  # most parts of an input schema whose words are read

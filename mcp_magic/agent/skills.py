@@ -65,7 +65,7 @@ class AgentSkills:
         """
         if self._skills is not None:
             return self._skills
-        found: dict[str, Skill] = {}
+        matches: dict[str, Skill] = {}
         for connection in self._host.find() if self._patterns else ():
             if not connection.skills.offered or (self._servers and connection.name not in self._servers):
                 continue
@@ -78,9 +78,9 @@ class AgentSkills:
                 name = f"{skill.server}:{skill.name}"
                 if not skill.problem and any(fnmatchcase(name, pattern) for pattern in self._patterns):
                     names[name] += 1
-                    found[name if names[name] == 1 else f"{skill.server}:{skill.uri}"] = skill
-        self._skills = found
-        return found
+                    matches[name if names[name] == 1 else f"{skill.server}:{skill.uri}"] = skill
+        self._skills = matches
+        return matches
 
     async def prompt(self) -> str:
         """Return what the model is told of the skills at each turn; "" without any."""
@@ -100,14 +100,14 @@ class AgentSkills:
         return BuiltinTool(function, self._answer, when=lambda _: bool(self._skills))
 
     async def _answer(
-        self, given: Mapping[str, Any], _: Sequence[BaseMessage], __: BuiltinCall
+        self, arguments: Mapping[str, Any], _: Sequence[BaseMessage], __: BuiltinCall
     ) -> tuple[Content, dict[str, Any]]:
-        known = await self.list()
-        name, file = str(given["skill"]), given.get("file")
-        if name not in known:
-            near = did_you_mean(name, known)
-            raise UnknownResourceError(f"no skill {one_line(name, 100)!r}.{near} There are: {join_names(known, 20)}")
-        skill = known[name]
+        skills = await self.list()
+        name, file = str(arguments["skill"]), arguments.get("file")
+        if name not in skills:
+            near = did_you_mean(name, skills)
+            raise UnknownResourceError(f"no skill {one_line(name, 100)!r}.{near} There are: {join_names(skills, 20)}")
+        skill = skills[name]
         loaded = await self._host[skill.server].skills.load(skill)
         reader = Reader(images=False, limit=self._limit)
         if file:
@@ -115,7 +115,11 @@ class AgentSkills:
             reader.add_text("\n".join(result.texts) or "[a file that is not text]")
         else:
             reader.add_text(loaded.instructions.strip())
-            others = [each.uri.removeprefix(skill.root) for each in skill.files if each.uri != skill.uri]
+            others = [
+                file_of_skill.uri.removeprefix(skill.root)
+                for file_of_skill in skill.files
+                if file_of_skill.uri != skill.uri
+            ]
             if others:
                 reader.add_text(f"[files of this skill: {join_names(others, MOST_FILES)}]")
         return "\n\n".join(str(item) for item in reader.finish()), {}

@@ -144,29 +144,29 @@ class FileThreads(SqliteSaver):
     def _read(self, config: RunnableConfig) -> CheckpointTuple | None:
         self.conn.execute("BEGIN")  # another kernel may write meanwhile
         try:
-            found = self.get_tuple(config)
-            if found is None or "messages" in found.checkpoint["channel_values"]:
-                return found
-            key, checkpoint = _key(found.config), found.checkpoint["id"]
-            known = self._known.get(key)
-            if known is None or known.checkpoint != checkpoint:
+            stored = self.get_tuple(config)
+            if stored is None or "messages" in stored.checkpoint["channel_values"]:
+                return stored
+            key, checkpoint = _key(stored.config), stored.checkpoint["id"]
+            cached = self._known.get(key)
+            if cached is None or cached.checkpoint != checkpoint:
                 ((size,),) = self.conn.execute(_SIZE, key)
                 _check_size(size or 0)
                 messages = [
                     self.serde.loads_typed(("msgpack", message)) for (message,) in self.conn.execute(_READ, key)
                 ]
-                known = self._known[key] = _Known(checkpoint, messages, size or 0)
+                cached = self._known[key] = _Known(checkpoint, messages, size or 0)
         finally:
             self.conn.rollback()
-        if "messages" in found.checkpoint["channel_versions"]:
-            found.checkpoint["channel_values"]["messages"] = list(known.messages)
-        return found
+        if "messages" in stored.checkpoint["channel_versions"]:
+            stored.checkpoint["channel_values"]["messages"] = list(cached.messages)
+        return stored
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """Yield the only checkpoint of a thread."""
-        found = await self.aget_tuple(config) if config else None
-        if found is not None:
-            yield found
+        stored = await self.aget_tuple(config) if config else None
+        if stored is not None:
+            yield stored
 
     async def aput(
         self,
@@ -196,19 +196,19 @@ class FileThreads(SqliteSaver):
         ((latest,),) = self.conn.execute(_LATEST, key)
         if latest is not None and before < latest != new:
             raise ThreadError(f"another kernel has gone on with the thread {key[0]!r} meanwhile")
-        known = self._known.pop(key, None)
-        if known is None or known.checkpoint != latest:
-            known = _Known("", [], 0)
+        cached = self._known.pop(key, None)
+        if cached is None or cached.checkpoint != latest:
+            cached = _Known("", [], 0)
             self.conn.execute(_CUT, (*key, 0))
-        pairs = zip(known.messages, messages, strict=False)
-        kept, size = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs)), known.size
-        if kept < len(known.messages):
-            self.conn.execute(_CUT, (*key, kept))
+        pairs = zip(cached.messages, messages, strict=False)
+        count, size = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs)), cached.size
+        if count < len(cached.messages):
+            self.conn.execute(_CUT, (*key, count))
             ((size,),) = self.conn.execute(_SIZE, key)
-        added = [self.serde.dumps_typed(message)[1] for message in messages[kept:]]
+        added = [self.serde.dumps_typed(message)[1] for message in messages[count:]]
         size = (size or 0) + sum(map(len, added))
         _check_size(size)
-        self.conn.executemany(_APPEND, [(*key, kept + number, message) for number, message in enumerate(added)])
+        self.conn.executemany(_APPEND, [(*key, count + number, message) for number, message in enumerate(added)])
         self.conn.execute(_INSERT, row)
         self.conn.execute(_DROP_OTHERS, (*key, new))
         self.conn.execute(_DROP_WRITES, (*key, new, latest if latest != new else None))

@@ -18,8 +18,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.agent.entries import is_turn
 from mcp_magic.agent.graph import AgentState
-from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.masking import mask_text
 from mcp_magic.config.parsing import working_path
@@ -43,7 +43,7 @@ TAB_SECONDS = 0.05  # seconds that Tab may wait for a file that is locked
 READING_SECONDS = 0.3  # seconds that Tab may read a file
 
 _DATABASE = re.compile(r"postgres(ql)?://")
-_seen: dict[Any, dict[str, None]] = {}
+_names_by_place: dict[Any, dict[str, None]] = {}
 
 
 def default_file() -> Path:
@@ -75,31 +75,31 @@ async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIte
 
 
 async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> FallbackSaver:
-    options: dict[str, Any] = {"strict": strict, "names": _seen.setdefault(_key(where), {})}
+    options: dict[str, Any] = {"strict": strict, "names": _names_by_place.setdefault(_key(where), {})}
     saver: Any = None
     why: Callable[[Exception], str] = str
     if not isinstance(where, str | Path | None):
         if not isinstance(where, BaseCheckpointSaver):
             expected = f"a file, {MEMORY}, postgresql://..., or a LangGraph checkpointer"
             raise ThreadError(f"threads cannot be kept in {one_line(repr(where), 40)}: {expected} is expected")
-        named, saver, why = type(where).__name__, where, _foreign
+        label, saver, why = type(where).__name__, where, _foreign
     elif (text := str(where or "")) == MEMORY:
-        named = "memory"
+        label = "memory"
     elif _DATABASE.match(text):
-        named = mask_text(text)
+        label = mask_text(text)
         try:
             from mcp_magic.agent.postgres import open_database, why
         except ImportError:
-            needs = f"{named} needs PostgreSQL's checkpointer: `pip install 'mcp-magic[postgres]'`"
+            needs = f"{label} needs PostgreSQL's checkpointer: `pip install 'mcp-magic[postgres]'`"
             raise MissingDependencyError(needs) from None
-        saver = await open_database(text, named, stack)
+        saver = await open_database(text, label, stack)
         options["prunes"] = True
     else:
         from mcp_magic.agent import sqlite
 
         file = working_path(text) if text else default_file()
-        named, saver, why = str(file), await sqlite.open_file(file, stack), sqlite.why
-    return FallbackSaver(saver, memory_threads(), named, why=why, **options)
+        label, saver, why = str(file), await sqlite.open_file(file, stack), sqlite.why
+    return FallbackSaver(saver, memory_threads(), label, why=why, **options)
 
 
 def _foreign(error: Exception) -> str:
@@ -128,7 +128,7 @@ def thread_names(where: Any = None) -> list[str]:
     where = _place(where)
     text = str(where or "")
     if not isinstance(where, str | Path | None) or text == MEMORY or _DATABASE.match(text):
-        return sorted(_seen.get(_key(where), ()))
+        return sorted(_names_by_place.get(_key(where), ()))
     query = (
         "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' AND length(thread_id) <= 1000 "
         "GROUP BY thread_id ORDER BY MAX(checkpoint_id)"
@@ -155,30 +155,30 @@ LAST = 80  # characters of the last request in a summary
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return a thread's summary as JSON: `requests`, `turns`, `last` (request), `changed`."""
     messages = checkpoint["channel_values"].get("messages", [])
-    asked = [message for message in messages if getattr(message, "type", "") == "human"]
+    requests = [message for message in messages if getattr(message, "type", "") == "human"]
     return {
-        "requests": len(asked),
+        "requests": len(requests),
         "turns": sum(is_turn(message) for message in messages if isinstance(message, BaseMessage)),
-        "last": one_line(asked[-1].text, LAST) if asked else "",
+        "last": one_line(requests[-1].text, LAST) if requests else "",
         "changed": checkpoint["ts"],
     }
 
 
-def messages_in(found: CheckpointTuple | None) -> list[BaseMessage]:
+def messages_in(stored: CheckpointTuple | None) -> list[BaseMessage]:
     """Return the messages of a checkpoint."""
-    messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
+    messages: list[BaseMessage] = stored.checkpoint["channel_values"].get("messages", []) if stored else []
     return messages
 
 
 async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
     """Return names of threads and the metadata of their latest checkpoints, newest first."""
     if hasattr(saver, "newest"):
-        known: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
-        return known
+        newest: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
+        return newest
     rows = [
-        (str(found.config["configurable"]["thread_id"]), {SUMMARY: summary_of(found.checkpoint)})
-        async for found in saver.alist(None)
-        if not found.config["configurable"].get("checkpoint_ns")
+        (str(stored.config["configurable"]["thread_id"]), {SUMMARY: summary_of(stored.checkpoint)})
+        async for stored in saver.alist(None)
+        if not stored.config["configurable"].get("checkpoint_ns")
     ]
     latest: dict[str, dict[str, Any]] = {}
     for thread, about in sorted(rows, key=lambda row: str(row[1][SUMMARY]["changed"]), reverse=True):
@@ -221,13 +221,15 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the latest checkpoint of a thread."""
         thread = config["configurable"]["thread_id"]
-        found: CheckpointTuple | None = await self._try(
+        stored: CheckpointTuple | None = await self._try(
             lambda: _newest_readable(self._saver, config), lambda: self._spare.aget_tuple(config), thread
         )
         if self._inner is None or self.problem or self._strict:
-            return found
-        kept = await self._spare.aget_tuple(config)
-        return kept if kept is not None and _goes_on_from(kept, found) else found
+            return stored
+        in_memory = await self._spare.aget_tuple(config)
+        ids = [message.id for message in messages_in(stored)]
+        continues = ids == [message.id for message in messages_in(in_memory)[: len(ids)]]
+        return in_memory if in_memory is not None and continues else stored
 
     async def aput(
         self,
@@ -262,8 +264,8 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, the latest first."""
-        async for found in (self._spare if self.problem else self._saver).alist(config, **options):
-            yield found
+        async for stored in (self._spare if self.problem else self._saver).alist(config, **options):
+            yield stored
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete a thread."""
@@ -279,9 +281,9 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
 
     async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
         """Return names of threads and their summaries, newest first; ThreadError if they cannot be read."""
-        found = await self._try(lambda: newest_of(self._spare if self.problem else self._saver, most), None)
-        self._names.update((thread, None) for thread, _ in found)
-        return [(thread, about.get(SUMMARY) or {}) for thread, about in found]
+        threads = await self._try(lambda: newest_of(self._spare if self.problem else self._saver, most), None)
+        self._names.update((thread, None) for thread, _ in threads)
+        return [(thread, about.get(SUMMARY) or {}) for thread, about in threads]
 
     async def _try(self, do: Callable[[], Awaitable[Any]], instead: Any, thread: str = "") -> Any:
         async with self._lock:  # without the lock, each call would wait for a locked file in turn
@@ -306,16 +308,10 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
 
 async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> CheckpointTuple | None:
     """Read a checkpoint. Damaged data may decode without an error to other values, so the messages are checked."""
-    found = await saver.aget_tuple(config)
-    if not all(isinstance(message, BaseMessage) for message in messages_in(found)):
+    stored = await saver.aget_tuple(config)
+    if not all(isinstance(message, BaseMessage) for message in messages_in(stored)):
         raise ValueError
-    return found
-
-
-def _goes_on_from(kept: CheckpointTuple, found: CheckpointTuple | None) -> bool:
-    """Whether a thread in memory begins with the messages of the stored one."""
-    before = [message.id for message in messages_in(found)]
-    return [message.id for message in messages_in(kept)[: len(before)]] == before
+    return stored
 
 
 class MemoryThreads(InMemorySaver):
@@ -345,7 +341,7 @@ class ThreadSummary(NamedTuple):
     requests: int
     turns: int
     last: str
-    changed: str
+    changed_at: str
 
 
 async def list_threads(saver: FallbackSaver) -> list[ThreadSummary]:
@@ -362,11 +358,11 @@ async def messages_of(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
     """Return the messages of a thread; ThreadError if there is none or it cannot be read."""
     messages = await _messages(saver, thread)
     if not messages:
-        await _known(saver, thread)
+        await _check_known(saver, thread)
     return messages
 
 
-async def _known(saver: FallbackSaver, thread: str) -> None:
+async def _check_known(saver: FallbackSaver, thread: str) -> None:
     names = [summary.thread for summary in await list_threads(saver)]
     if thread not in names:
         there = f"There are: {join_names(names)}" if names else "`%%mcp_agent` begins one."
@@ -400,7 +396,7 @@ def until_turn(messages: Sequence[BaseMessage], turn: int | None, thread: str) -
 
 async def delete_thread(saver: FallbackSaver, thread: str) -> None:
     """Delete a thread; ThreadError if there is none."""
-    await _known(saver, thread)
+    await _check_known(saver, thread)
     await saver.adelete_thread(thread)
 
 

@@ -146,7 +146,10 @@ _ROOMS = (
 BUSY_ROOMS = (*(f"mcp_magic.{room}" for room in _ROOMS.split()), "jsonschema", "mcp.")
 """Modules whose code may be ended in a task other than the magic's own."""
 
-DRAWING_ROOMS = ("mcp_magic.agent.transcript", "mcp_magic.display", "mcp_magic.results", "mcp_magic.ipython.live")
+DRAWING_ROOMS = (
+    *("mcp_magic.agent.entries", "mcp_magic.agent.transcript"),
+    *("mcp_magic.display", "mcp_magic.results", "mcp_magic.ipython.live"),
+)
 """Modules whose code may be ended outside any task: timers draw."""
 
 

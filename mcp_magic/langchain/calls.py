@@ -50,8 +50,8 @@ LEAST_ERROR = 2000  # characters of an error that a model reads, also where it r
 
 def current(connection: Connection) -> Connection:
     """Return the host's present connection to the same server: the user may have reconnected."""
-    held = connection.host.connections.get(connection.name) if connection.host is not None else None
-    return held if isinstance(held, Connection) and held.spec == connection.spec else connection
+    present = connection.host.connections.get(connection.name) if connection.host is not None else None
+    return present if isinstance(present, Connection) and present.spec == connection.spec else connection
 
 
 async def retrying(
@@ -110,7 +110,7 @@ async def _opened(connection: Connection, breaker: Callable[[Connection], Breake
     task = _reopening.get(connection)
     if task is None or task.done():
         task = _reopening[connection] = asyncio.ensure_future(_reopen(connection, breaker(connection)))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
     return await asyncio.shield(task)
 
 
@@ -120,7 +120,7 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
     try:
         await connection.host.reconnect(connection.name, by_hand=False)
     except ConnectError as error:  # a success is not counted: that it opens does not mean that calls work
-        breaker.failed(error)
+        breaker.count_failure(error)
         raise
     return connection
 
@@ -154,10 +154,10 @@ class Breaker:
         """Raise a SessionError that says since when and what to do, if calls are refused now."""
         if self.is_open:
             since = duration(round(self._clock() - self._first))
-            left = duration(round(max(0.0, REST_SECONDS - (self._clock() - self._last))))
+            rest = duration(round(max(0.0, REST_SECONDS - (self._clock() - self._last))))
             raise SessionError(
                 f"{self.name}: not called: its session has failed {self._failures} times in a row since {since} ago; "
-                f"`%mcp reconnect {self.name}` opens it again, else the next call after {left} tries it.\n"
+                f"`%mcp reconnect {self.name}` opens it again, else the next call after {rest} tries it.\n"
                 f"  last: {self._reason}"
             )
 
@@ -168,7 +168,7 @@ class Breaker:
         try:
             yield
         except (SessionClosedError, RequestTimeoutError, ConnectError) as error:
-            self.failed(error, session)
+            self.count_failure(error, session)
             raise
         except ProtocolError:
             self._failures, self._counted = 0, None
@@ -176,7 +176,7 @@ class Breaker:
         else:
             self._failures, self._counted = 0, None
 
-    def failed(self, error: Exception, session: object = None) -> None:
+    def count_failure(self, error: Exception, session: object = None) -> None:
         """Count a failure."""
         if isinstance(error, SessionClosedError) and session is not None and not error.waited:
             if session == self._counted:
@@ -279,8 +279,8 @@ def started_text(job: Job) -> str:
     """Return what a model reads of a job that goes on."""
     status, message = job.status.replace("_", " "), clause(job.message)
     says = f" The server says: {message}." if message else ""
-    begun = f"Started as job {job.number}, which goes on in the background: {status}."
-    return f"{begun}{says} `wait_for_job` gives its result."
+    text = f"Started as job {job.number}, which goes on in the background: {status}."
+    return f"{text}{says} `wait_for_job` gives its result."
 
 
 @dataclass
@@ -303,8 +303,8 @@ class _Attempts:
             self.call = replace(self.call, decision=decision)
         self.declared_safe = is_repeatable(connection.spec, self.call.definition)
         timeout = self.call.limits.timeout
-        left = None if timeout is None else max(timeout - self.seconds, MIN_SECONDS)
-        limits = replace(self.call.limits, timeout=left, may_repeat=False)
+        rest = None if timeout is None else max(timeout - self.seconds, MIN_SECONDS)
+        limits = replace(self.call.limits, timeout=rest, may_repeat=False)
         started = time.perf_counter()
         try:
             call = await caller.authorize(replace(self.call, limits=limits))
@@ -323,5 +323,5 @@ class _Attempts:
         decision, arguments = self.call.decision, self.call.arguments
         if decision is None:
             return {"arguments": storable(dict(arguments))}
-        sent = arguments if decision.arguments is None else decision.arguments
-        return {"arguments": storable(dict(sent)), "approval": approval_of(decision, arguments)}
+        final = arguments if decision.arguments is None else decision.arguments
+        return {"arguments": storable(dict(final)), "approval": approval_of(decision, arguments)}

@@ -110,9 +110,9 @@ def _line(block: Any, media: Media | None, problem: str = "") -> str:
     if media is not None:
         because = f": {problem}" if problem and media.mime_type != BINARY else ""
         family = media.mime_type.partition("/")[0]
-        what = family if family in ("image", "audio", "video") else "file"
+        word = family if family in ("image", "audio", "video") else "file"
         where = f" {one_line(media.name, 300)}" if media.name else ""
-        return f"[{media.mime_type} {what}{where}, {size_text(media.size)}, not shown{because}]"
+        return f"[{media.mime_type} {word}{where}, {size_text(media.size)}, not shown{because}]"
     if block.type == "resource_link":
         kind = f"{mime(block.mime_type)} " if block.mime_type else ""
         size = f", {size_text(block.size)}" if block.size is not None else ""
@@ -149,18 +149,20 @@ def to_content(
     if result.unfit:
         reader.add_text(f"[{one_line(result.unfit, 1000)}]")
     texts = texts_of(result)
-    handle = spill.handle if spill and _is_large(result, texts, min(spill.characters, limit)) else ""
+    handle = ""
+    if spill and not result.is_error and sum(map(len, texts)) > min(spill.characters, limit):
+        handle = spill.handle
     if handle:
         reader.add_text(outline(result, handle))
     elif result.raw.structured_content is not None and not result.texts:
         reader.add_text(texts[0])
-    kept = [_kept(block, None if handle and text_of(block) is not None else reader) for block in result.raw.content]
+    blocks = [_stored(block, None if handle and text_of(block) is not None else reader) for block in result.raw.content]
     items = reader.finish()
-    for block in kept:
+    for block in blocks:
         if "at" in block:
             block["at"] -= len(items)
     artifact = artifact_of(result.server, result.tool, seconds=result.seconds, is_error=result.is_error)
-    artifact |= {"content": kept, "structured_content": storable(result.raw.structured_content)}
+    artifact |= {"content": blocks, "structured_content": storable(result.raw.structured_content)}
     if artifact["structured_content"] != result.raw.structured_content:
         artifact["structured_json"] = json.dumps(result.raw.structured_content)
     artifact["meta"] = storable(result.raw.meta)
@@ -182,11 +184,7 @@ def to_content(
     return items or "", artifact
 
 
-def _is_large(result: ToolResult, texts: list[str], characters: int) -> bool:
-    return not result.is_error and sum(map(len, texts)) > characters
-
-
-def _kept(block: Any, reader: Reader | None) -> dict[str, Any]:
+def _stored(block: Any, reader: Reader | None) -> dict[str, Any]:
     """Add a block to the reader, if there is one; return it as JSON without the data that the reader holds whole."""
     if block.type == "text" and block.annotations is None and block.meta is None:  # as nearly all blocks are
         dumped: dict[str, Any] = {"type": "text", "text": block.text}
@@ -204,7 +202,7 @@ def _kept(block: Any, reader: Reader | None) -> dict[str, Any]:
     return dumped
 
 
-SHOWN = "shown"  # in an artifact: the text for people, where the message has the model's names of tools
+FOR_PEOPLE = "shown"  # in an artifact: the text for people, where the message has the model's names of tools
 
 
 def artifact_of(server: str, tool: str, *, seconds: float = 0.0, is_error: bool = True) -> dict[str, Any]:
@@ -233,7 +231,7 @@ def result_of(message: ToolMessage) -> ToolResult:
     from pydantic import ValidationError
 
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
-    failed = bool(artifact.get("is_error", message.status == "error"))
+    is_error = bool(artifact.get("is_error", message.status == "error"))
     seconds, exact = artifact.get("seconds"), artifact.get("structured_json")
     try:
         structured = json.loads(exact) if isinstance(exact, str) else artifact.get("structured_content")
@@ -241,12 +239,12 @@ def result_of(message: ToolMessage) -> ToolResult:
             {
                 "content": [_restored(block, message.content) for block in artifact["content"]],
                 "structuredContent": structured,
-                "isError": failed,
+                "isError": is_error,
                 "_meta": artifact.get("meta"),
             }
         )
     except (KeyError, TypeError, ValueError, ValidationError):  # foreign or damaged
-        raw = CallToolResult(content=[TextContent(text=message.text)], is_error=failed)
+        raw = CallToolResult(content=[TextContent(text=message.text)], is_error=is_error)
     return ToolResult(
         raw,
         server=str(artifact.get("server", "")),
@@ -286,9 +284,9 @@ def storable(value: Any, levels: int = LEVELS) -> Any:
         return "…"
     if isinstance(value, dict):  # most values need no call
         items = value.items()
-        return {_name(key): each if type(each) in _STORED else storable(each, levels - 1) for key, each in items}
+        return {_name(key): inner if type(inner) in _STORED else storable(inner, levels - 1) for key, inner in items}
     if isinstance(value, list | tuple):
-        return [each if type(each) in _STORED else storable(each, levels - 1) for each in value]
+        return [inner if type(inner) in _STORED else storable(inner, levels - 1) for inner in value]
     if isinstance(value, int) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value
@@ -353,29 +351,29 @@ PARALLEL = 8  # resources read at the same time
 
 async def langchain_resources(host: Host, *names: str) -> list[Blob]:
     """Read resources and return their contents as blobs, in order; see `NotebookHost.langchain_resources`."""
-    chosen: list[tuple[Connection, str, str]] = []
-    for each in names or [connection.name for connection in host.find()]:
-        chosen += await _chosen(host, each)
+    resources: list[tuple[Connection, str, str]] = []
+    for target in names or [connection.name for connection in host.find()]:
+        resources += await _resources_of(host, target)
     free = asyncio.Semaphore(PARALLEL)
 
     async def read(connection: Connection, uri: str, name: str) -> list[Blob]:
         async with free:
             return to_blobs(await connection.read(uri), name)
 
-    found = await together(read(*resource) for resource in chosen)
-    return [blob for blobs in found for blob in blobs]
+    groups = await together(read(*resource) for resource in resources)
+    return [blob for blobs in groups for blob in blobs]
 
 
-async def _chosen(host: Host, name: str) -> list[tuple[Connection, str, str]]:
+async def _resources_of(host: Host, name: str) -> list[tuple[Connection, str, str]]:
     """Return connection, URI and name of each resource that a URI or a server's name stands for."""
     if name in host:
         connection = host[name]
-        return [(connection, str(each.uri), each.name) for each in await connection.listing("resources")]
+        return [(connection, str(resource.uri), resource.name) for resource in await connection.listing("resources")]
     if ":" not in name:
         raise UnknownServerError(lookup.no_server(name, host))
     connection = lookup.owner_of(name, host.find())
-    listed = {str(each.uri): each.name for each in await connection.listing("resources")}
-    return [(connection, name, listed.get(name, name))]
+    by_uri = {str(resource.uri): resource.name for resource in await connection.listing("resources")}
+    return [(connection, name, by_uri.get(name, name))]
 
 
 def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:

@@ -60,24 +60,22 @@ def _schema(schema: Any, level: _Level) -> Schema:
         return {"not": {}}
     if not isinstance(schema, Mapping) or level.depth > MAX_DEPTH:
         return {}
-    kept: Schema = {}
+    valid: Schema = {}
     inner = _Level(level.depth + 1, level.budget, "")
     for key, value in _modern(schema).items():
         check = _KEYWORDS.get(key)
-        known = value if check is None else check(value, inner)
-        if known is not _NOT_VALID:
-            kept[key] = known
-    if "title" in kept and (level.depth == 0 or "description" in kept or _same_words(kept["title"], level.name)):
-        del kept["title"]
-    _tell_cut(schema, kept)
-    types = kept.get("type", ())
-    if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
-        kept["items"] = {}  # OpenAI: "array schema missing items"
-    return kept
-
-
-def _same_words(title: str, name: str) -> bool:
-    return _letters(title) == _letters(name)
+        checked = value if check is None else check(value, inner)
+        if checked is not _NOT_VALID:
+            valid[key] = checked
+    if "title" in valid and (
+        level.depth == 0 or "description" in valid or _letters(valid["title"]) == _letters(level.name)
+    ):
+        del valid["title"]
+    _tell_cut(schema, valid)
+    types = valid.get("type", ())
+    if "items" not in valid and "array" in ([types] if isinstance(types, str) else types):
+        valid["items"] = {}  # OpenAI: "array schema missing items"
+    return valid
 
 
 def _letters(text: str) -> str:
@@ -90,31 +88,31 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         modern["prefixItems"] = modern.pop("items")
         if "additionalItems" in schema:
             modern["items"] = schema["additionalItems"]
-    for gone in _LEFT_OUT:
-        modern.pop(gone, None)
-    for bound in ("minimum", "maximum"):
-        exclusive = f"exclusive{bound.title()}"
-        if schema.get(exclusive) is True and bound in schema:
-            modern[exclusive] = modern.pop(bound)
+    for keyword in _LEFT_OUT:
+        modern.pop(keyword, None)
+    for keyword_of_bound in ("minimum", "maximum"):
+        exclusive = f"exclusive{keyword_of_bound.title()}"
+        if schema.get(exclusive) is True and keyword_of_bound in schema:
+            modern[exclusive] = modern.pop(keyword_of_bound)
     if modern.pop("$recursiveRef", None) == "#":
         modern["$ref"] = "#"
     return modern
 
 
-def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
+def _tell_cut(schema: Mapping[str, Any], valid: Schema) -> None:
     """Count the choices and properties that were left out, and forbid or require none that only these describe."""
     names, properties, choices = (schema.get(key) for key in ("patternProperties", "properties", "enum"))
     notes = []
-    if isinstance(names, Mapping) and len(names) > len(kept.get("patternProperties", ())):
-        kept.pop("additionalProperties", None)
-    if isinstance(choices, list) and choices and "enum" not in kept:
-        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
-        notes.append(f"(one of {len(choices):,} values, such as {shown[:200]})")
-    if isinstance(properties, Mapping) and len(properties) > len(kept.get("properties", ())):
-        kept["required"] = [name for name in kept.get("required", ()) if name in kept.get("properties", ())]
-        notes.append(f"({len(properties) - len(kept['properties']):,} more properties are not listed)")
+    if isinstance(names, Mapping) and len(names) > len(valid.get("patternProperties", ())):
+        valid.pop("additionalProperties", None)
+    if isinstance(choices, list) and choices and "enum" not in valid:
+        examples = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
+        notes.append(f"(one of {len(choices):,} values, such as {examples[:200]})")
+    if isinstance(properties, Mapping) and len(properties) > len(valid.get("properties", ())):
+        valid["required"] = [name for name in valid.get("required", ()) if name in valid.get("properties", ())]
+        notes.append(f"({len(properties) - len(valid['properties']):,} more properties are not listed)")
     if notes:
-        kept["description"] = " ".join([kept.get("description", ""), *notes]).strip()
+        valid["description"] = " ".join([valid.get("description", ""), *notes]).strip()
 
 
 def _if(is_valid: Callable[[Any], Any]) -> Callable[[Any, _Level], Any]:
@@ -166,15 +164,19 @@ def _part(value: Any, level: _Level) -> Any:
 
 
 def _parts(value: Any, level: _Level) -> Any:
-    parts = [_part(each, level) for each in value[: level.budget.take(len(value))]] if isinstance(value, list) else []
+    parts = (
+        [_part(part_schema, level) for part_schema in value[: level.budget.take(len(value))]]
+        if isinstance(value, list)
+        else []
+    )
     return [part for part in parts if part is not _NOT_VALID] or _NOT_VALID
 
 
 def _named_parts(value: Any, level: _Level) -> Any:
     if not isinstance(value, Mapping):
         return _NOT_VALID
-    kept = itertools.islice(value.items(), level.budget.take(len(value)))
-    parts = {name: _part(each, level._replace(name=str(name))) for name, each in kept}
+    members = itertools.islice(value.items(), level.budget.take(len(value)))
+    parts = {name: _part(schema, level._replace(name=str(name))) for name, schema in members}
     return {name: {} if part is _NOT_VALID else part for name, part in parts.items()}
 
 
@@ -212,16 +214,16 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
 
 def _without_dangling(node: Any, resolver: Resolver) -> Any:
     if isinstance(node, list):
-        return [_without_dangling(each, resolver) for each in node]
+        return [_without_dangling(part, resolver) for part in node]
     if not isinstance(node, dict):
         return node
-    kept = {key: _without_dangling(value, resolver) for key, value in node.items()}
-    ref = kept.get("$ref")
+    members = {key: _without_dangling(value, resolver) for key, value in node.items()}
+    ref = members.get("$ref")
     if isinstance(ref, str):
         target = resolver.find(ref) if ref == "#" or ref.startswith("#/") else None
         if not isinstance(target, Mapping) or target.get("$ref") == ref:
-            del kept["$ref"]
-    return kept
+            del members["$ref"]
+    return members
 
 
 # MCP tools as OpenAI functions, which every provider package takes.
@@ -236,20 +238,20 @@ NOTE = 600  # characters of a constraint that is described in words
 _NAME = re.compile(rf"[a-zA-Z0-9_.-]{{1,{MAX_ARGUMENT}}}")
 
 # OpenAI: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level".
-_TOLD = {
+_IN_WORDS = {
     "anyOf": "The arguments must fit at least one of: ",
     "oneOf": "The arguments must fit exactly one of: ",
     "not": "The arguments must not fit: ",
     "enum": "The arguments must be one of: ",
     "const": "The arguments must be: ",
 }
-_REFUSED = (*_TOLD, "allOf", "$ref", "$dynamicRef")
+_REFUSED = (*_IN_WORDS, "allOf", "$ref", "$dynamicRef")
 
 
 class Function(NamedTuple):
     """A tool in the form that the model gets."""
 
-    bound: dict[str, Any]
+    openai_tool: dict[str, Any]
     renamed: dict[str, str]
 
 
@@ -268,7 +270,7 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[Schema, dict[str, str]]:
 
 def described(description: str, schema: Mapping[str, Any]) -> str:
     """Return a tool's description with what its schema says at the root, where providers take no such keywords."""
-    return "\n\n".join([description, *(_note(key, schema[key]) for key in _TOLD if key in schema)])
+    return "\n\n".join([description, *(_note(key, schema[key]) for key in _IN_WORDS if key in schema)])
 
 
 def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
@@ -279,8 +281,8 @@ def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> d
 def _note(keyword: str, value: Any) -> str:
     """Describe a keyword that had to leave the schema."""
     parts = value if isinstance(value, list) else [value]
-    said = "; ".join(json.dumps(part, ensure_ascii=False) for part in parts)
-    return _TOLD[keyword] + (said if len(said) <= NOTE else said[:NOTE] + "...")
+    text = "; ".join(json.dumps(part, ensure_ascii=False) for part in parts)
+    return _IN_WORDS[keyword] + (text if len(text) <= NOTE else text[:NOTE] + "...")
 
 
 def _object(schema: Mapping[str, Any]) -> Schema:
@@ -288,36 +290,41 @@ def _object(schema: Mapping[str, Any]) -> Schema:
     if not any(key in schema for key in _REFUSED):
         plain = dict(schema)
     else:
-        found = Resolver(schema).plain(schema)
+        root = Resolver(schema).plain(schema)
         alternatives = [
             part
-            for part in found.alternatives or [found.schema]
+            for part in root.alternatives or [root.schema]
             if part.get("type", "object") == "object" and part.get("not") != {}
         ]
-        together = _together(alternatives) if alternatives else {}
-        kept = {key: value for key, value in schema.items() if key in ("$defs", "definitions")}
-        notes = {key: value for key, value in found.schema.items() if key in ("title", "description")}
-        plain = {key: value for key, value in {**notes, **together, **kept}.items() if key not in _REFUSED}
+        merged = _merged(alternatives) if alternatives else {}
+        definitions = {key: value for key, value in schema.items() if key in ("$defs", "definitions")}
+        notes = {key: value for key, value in root.schema.items() if key in ("title", "description")}
+        plain = {key: value for key, value in {**notes, **merged, **definitions}.items() if key not in _REFUSED}
     if not isinstance(plain.get("properties"), Mapping):
         plain["properties"] = {}
     return plain if plain.get("type") == "object" else {**plain, "type": "object"}
 
 
-def _together(alternatives: list[Schema]) -> Schema:
+def _merged(alternatives: list[Schema]) -> Schema:
     """Return an object schema with the arguments of all alternatives; it requires what all of them require."""
     if len(alternatives) == 1:
         return alternatives[0]
-    named = [each["properties"] if isinstance(each.get("properties"), Mapping) else {} for each in alternatives]
-    names = dict.fromkeys(name for properties in named for name in properties)
+    property_maps = [
+        alternative["properties"] if isinstance(alternative.get("properties"), Mapping) else {}
+        for alternative in alternatives
+    ]
+    names = dict.fromkeys(name for properties in property_maps for name in properties)
     merged: Schema = {"properties": {}}
     for name in names:
-        different = distinct([properties[name] for properties in named if name in properties])
+        different = distinct([properties[name] for properties in property_maps if name in properties])
         merged["properties"][name] = different[0] if len(different) == 1 else {"anyOf": different}
-    required = [each["required"] if isinstance(each.get("required"), list) else [] for each in alternatives]
-    everywhere = [name for name in required[0] if all(name in each for each in required)]
+    required = [
+        alternative["required"] if isinstance(alternative.get("required"), list) else [] for alternative in alternatives
+    ]
+    everywhere = [name for name in required[0] if all(name in alternative for alternative in required)]
     if everywhere:
         merged["required"] = everywhere
-    if all(each.get("additionalProperties") is False for each in alternatives):
+    if all(alternative.get("additionalProperties") is False for alternative in alternatives):
         merged["additionalProperties"] = False
     return merged
 
@@ -332,30 +339,30 @@ def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
         if name not in new:
             base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
             new[name] = free_name(base, set(new.values()), MAX_ARGUMENT)
-    changed = {}
+    described_properties = {}
     for name, schema in properties.items():
         quoted = f"`{name}`: {schema.get('description', '')}".removesuffix(": ")
-        changed[name] = schema if new[name] == name else {**schema, "description": quoted}
-    renamed = _with_names(_with_references({**parameters, "properties": changed}, new), new)
-    return renamed, {given: own for own, given in new.items() if given != own}
+        described_properties[name] = schema if new[name] == name else {**schema, "description": quoted}
+    renamed = _with_names(_with_references({**parameters, "properties": described_properties}, new), new)
+    return renamed, {new_name: own for own, new_name in new.items() if new_name != own}
 
 
 def _with_names(schema: Any, new: Mapping[str, str]) -> Any:
     """Return a schema of the arguments, or a part of it about the same object, with their new names."""
     if not isinstance(schema, dict):
         return schema
-    made = dict(schema)
-    if isinstance(made.get("properties"), dict):
-        made["properties"] = {new.get(name, name): part for name, part in made["properties"].items()}
-    if isinstance(made.get("required"), list):
-        made["required"] = [new.get(name, name) for name in made["required"]]
+    copy = dict(schema)
+    if isinstance(copy.get("properties"), dict):
+        copy["properties"] = {new.get(name, name): part for name, part in copy["properties"].items()}
+    if isinstance(copy.get("required"), list):
+        copy["required"] = [new.get(name, name) for name in copy["required"]]
     for key in ("if", "then", "else", "not"):
-        if key in made:
-            made[key] = _with_names(made[key], new)
+        if key in copy:
+            copy[key] = _with_names(copy[key], new)
     for key in ("allOf", "anyOf", "oneOf"):
-        if isinstance(made.get(key), list):
-            made[key] = [_with_names(part, new) for part in made[key]]
-    return made
+        if isinstance(copy.get(key), list):
+            copy[key] = [_with_names(part, new) for part in copy[key]]
+    return copy
 
 
 _ARGUMENT = re.compile(r"#/properties/([^/]*)(.*)", re.DOTALL)  # a reference to an argument, or into it
@@ -364,12 +371,12 @@ _ARGUMENT = re.compile(r"#/properties/([^/]*)(.*)", re.DOTALL)  # a reference to
 def _with_references(node: Any, new: Mapping[str, str]) -> Any:
     """Return a part of a schema whose references to arguments lead to their new names."""
     if isinstance(node, list):
-        return [_with_references(each, new) for each in node]
+        return [_with_references(part, new) for part in node]
     if not isinstance(node, dict):
         return node
-    made = {key: _with_references(value, new) for key, value in node.items()}
-    found = _ARGUMENT.fullmatch(made["$ref"]) if isinstance(made.get("$ref"), str) else None
-    if found is not None:
-        name = unquote(found[1]).replace("~1", "/").replace("~0", "~")
-        made["$ref"] = f"#/properties/{new.get(name, name)}{found[2]}" if name in new else made["$ref"]
-    return made
+    copy = {key: _with_references(value, new) for key, value in node.items()}
+    match = _ARGUMENT.fullmatch(copy["$ref"]) if isinstance(copy.get("$ref"), str) else None
+    if match is not None:
+        name = unquote(match[1]).replace("~1", "/").replace("~0", "~")
+        copy["$ref"] = f"#/properties/{new.get(name, name)}{match[2]}" if name in new else copy["$ref"]
+    return copy

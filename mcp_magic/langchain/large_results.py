@@ -70,7 +70,7 @@ def outline(result: ToolResult, handle: str) -> str:
     tokens = sum(map(len, texts_of(result))) // CHARACTERS_A_TOKEN
     if len(parts) == 1:
         [part] = parts.values()
-        head, _ = part.written(range(min(HEAD_ROWS, len(part.rows))), HEAD_CHARACTERS)
+        head, _ = part.rows_as_text(range(min(HEAD_ROWS, len(part.rows))), HEAD_CHARACTERS)
         shape, begins = part.shape, f"It begins with:\n{head}"
     else:
         lines = [f"{handle}.{name}: {part.shape}" for name, part in parts.items()]
@@ -97,12 +97,12 @@ def texts_of(result: ToolResult) -> list[str]:
 
 def spilled(messages: Iterable[BaseMessage]) -> dict[str, ToolMessage]:
     """Return the messages with large results of a thread, by handle."""
-    found: dict[str, Any] = {}
+    large: dict[str, Any] = {}
     for message in messages:
         artifact = getattr(message, "artifact", None) if message.type == "tool" else None
         if isinstance(artifact, dict) and isinstance(artifact.get("handle"), str):
-            found[artifact["handle"]] = message
-    return found
+            large[artifact["handle"]] = message
+    return large
 
 
 def read_result(
@@ -130,11 +130,11 @@ _RANGE = re.compile(r"\s*(-?\d+)?\s*(:?)\s*(-?\d+)?\s*")
 
 def _range(text: str, length: int) -> range:
     """Read `START:STOP`, where each may be left out, or one number."""
-    found = _RANGE.fullmatch(text)
-    if found is None or (found[3] and not found[2]):
+    match = _RANGE.fullmatch(text)
+    if match is None or (match[3] and not match[2]):
         raise ArgumentsError(f"rows is START:STOP, counted from 0, such as 20:40; not {one_line(text, 40)!r}")
-    start, stop = (int(each) if each else None for each in (found[1], found[3]))
-    if start is not None and not found[2]:
+    start, stop = (int(number) if number else None for number in (match[1], match[3]))
+    if start is not None and not match[2]:
         stop = start + 1 or None
     return range(length)[start:stop]
 
@@ -145,12 +145,12 @@ class _Part:
 
     rows: Sequence[Sequence[Any]]
     columns: list[str] | None = None
-    what: str = "text"
+    label: str = "text"
 
     @property
     def shape(self) -> str:
         if self.columns is None:
-            return f"{self.what}, {plural(len(self.rows), 'lines')}"
+            return f"{self.label}, {plural(len(self.rows), 'lines')}"
         columns = f"{len(self.columns):,} columns ({join_names(self.columns, MAX_NAMES)})"
         return f"table of {len(self.rows):,} rows x {columns}"
 
@@ -174,10 +174,10 @@ class _Part:
         if search:
             low = search.casefold()
             numbers = [n for n in rows if any(low in _text(cell).casefold() for cell in self.rows[n])]
-        text, count = self.written(numbers, limit, numbered=bool(search))
+        text, count = self.rows_as_text(numbers, limit, numbered=bool(search))
         if not numbers:
-            what = f"with {one_line(search, 60)!r} " if search else ""
-            return f"[no {noun} {what}in {rows.start}:{rows.stop}; there are {len(self.rows):,}]"
+            query = f"with {one_line(search, 60)!r} " if search else ""
+            return f"[no {noun} {query}in {rows.start}:{rows.stop}; there are {len(self.rows):,}]"
         note = f"{noun} {numbers[0]} to {numbers[count - 1]} of {len(self.rows):,}"
         if search:
             note = f"{len(numbers):,} of {len(rows):,} {noun} have {one_line(search, 60)!r}, here with their numbers"
@@ -185,19 +185,19 @@ class _Part:
             note += f'; rows="{numbers[count]}:{rows.stop}" reads on'
         return f"[{note}]\n{text}"
 
-    def written(self, numbers: Sequence[int], limit: int, *, numbered: bool = False) -> tuple[str, int]:
+    def rows_as_text(self, numbers: Sequence[int], limit: int, *, numbered: bool = False) -> tuple[str, int]:
         """Return rows as CSV, or lines, as many as fit and at least one, and how many these are."""
         lines: list[str] = []
-        left = limit
+        room = limit
         for number in numbers:
             if self.columns is None:
                 line = f"{number}: {self.rows[number][0]}" if numbered else str(self.rows[number][0])
             else:
                 line = _csv([*([number] if numbered else []), *map(_text, self.rows[number])])
-            if lines and len(line) > left:
+            if lines and len(line) > room:
                 break
             lines.append(line if len(line) <= limit else f"{line[:limit]} [cut here]")
-            left -= len(line) + 1
+            room -= len(line) + 1
         header = [] if self.columns is None else [_csv([*(["row"] if numbered else []), *self.columns])]
         return "\n".join([*header, *lines]), len(lines)
 
@@ -225,9 +225,9 @@ def _parts(result: ToolResult) -> dict[str, _Part]:
     if parts:
         return parts
     if plain.data is not None and not isinstance(plain.data, str):
-        text, what = json.dumps(plain.data, ensure_ascii=False, indent=1), f"{describe(plain.data)} as JSON"
+        text, kind = json.dumps(plain.data, ensure_ascii=False, indent=1), f"{describe(plain.data)} as JSON"
     else:
         text = "\n".join(texts_of(plain))
-        what = f"text of {len(text):,} characters"
+        kind = f"text of {len(text):,} characters"
     lines = [line[at : at + LINE] for line in text.splitlines() for at in range(0, max(len(line), 1), LINE)]
-    return {"text": _Part([[line] for line in lines], what=what)}
+    return {"text": _Part([[line] for line in lines], label=kind)}

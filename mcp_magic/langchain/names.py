@@ -71,8 +71,8 @@ class Names:
 
     def person(self, name: str) -> str:
         """Return `server:tool` for a model's name of a tool; other names come back as they are."""
-        known = self._person.get(name)
+        pair = self._person.get(name)
         server, joint, tool = name.partition(_JOINT)
-        if known is None and joint and _is_plain(server, tool):
-            known = (server, tool)
-        return ":".join(known) if known else name
+        if pair is None and joint and _is_plain(server, tool):
+            pair = (server, tool)
+        return ":".join(pair) if pair else name

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The value or error of a LangChain tool, as the result of an MCP tool.
 
-_OURS = {"server", "tool", "is_error", "content", "structured_content"}
+_OWN_KEYS = {"server", "tool", "is_error", "content", "structured_content"}
 """Keys of the artifact in messages of this package's own tools (`langchain/content.py`)."""
 
 _NOT_JSON: Any = object()
@@ -43,7 +43,7 @@ def to_result(returned: Any) -> CallToolResult:
 
     if isinstance(returned, BaseMessage):
         return _of_message(returned)
-    if any(isinstance(each, ToolOutputMixin) for each in (returned if isinstance(returned, list) else [returned])):
+    if any(isinstance(item, ToolOutputMixin) for item in (returned if isinstance(returned, list) else [returned])):
         kind = type(returned).__name__
         raise ToolError(f"the tool answered with a {kind} for a LangGraph graph, which an MCP client cannot carry out.")
     return _of_value(returned)
@@ -54,45 +54,47 @@ def to_error(error: Exception) -> CallToolResult:
     from langchain_core.messages import ToolMessage
     from mcp_types import CallToolResult, TextContent
 
-    found = leaf(error)
-    artifact = getattr(found, "artifact", None)
+    cause = leaf(error)
+    artifact = getattr(cause, "artifact", None)
     if _is_ours(artifact):
-        content: Any = getattr(found, "content", str(found))
+        content: Any = getattr(cause, "content", str(cause))
         return _of_message(ToolMessage(content, artifact=artifact, status="error", tool_call_id=""))
-    return CallToolResult(content=[TextContent(text=_reason(found))], is_error=True)
+    return CallToolResult(content=[TextContent(text=_reason(cause))], is_error=True)
 
 
-def _reason(found: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     from langchain_core.tools import ToolException
     from pydantic import ValidationError
 
-    if not str(found) and found.__cause__ is not None:
-        found = found.__cause__  # LangChain's replacement of a StopIteration
-    if isinstance(found, ValidationError):
-        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}".removeprefix(": ") for each in found.errors()]
-        return f"{found.title} cannot take these values: {'; '.join(problems)}"
-    if isinstance(found, ToolException | MCPMagicError) and str(found):
-        return str(found)
-    return f"{type(found).__name__}: {found}".removesuffix(": ")
+    if not str(error) and error.__cause__ is not None:
+        error = error.__cause__  # LangChain's replacement of a StopIteration
+    if isinstance(error, ValidationError):
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}".removeprefix(": ") for problem in error.errors()
+        ]
+        return f"{error.title} cannot take these values: {'; '.join(problems)}"
+    if isinstance(error, ToolException | MCPMagicError) and str(error):
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def _is_ours(artifact: Any) -> bool:
-    return isinstance(artifact, dict) and artifact.keys() >= _OURS
+    return isinstance(artifact, dict) and artifact.keys() >= _OWN_KEYS
 
 
 def _of_message(message: BaseMessage) -> CallToolResult:
     from langchain_core.messages import ToolMessage
 
     artifact = getattr(message, "artifact", None)
-    failed = getattr(message, "status", "success") == "error"
+    is_error = getattr(message, "status", "success") == "error"
     raw = _raw(artifact)
     if isinstance(message, ToolMessage) and _is_ours(artifact):
         raw = result_of(message).raw
     if raw is not None:
-        return raw.model_copy(update={"is_error": raw.is_error or failed})
+        return raw.model_copy(update={"is_error": raw.is_error or is_error})
     result = _of_value(message.content)
     structured = None if artifact is None else _boxed(_plain(artifact))
-    return result.model_copy(update={"structured_content": structured, "is_error": failed})
+    return result.model_copy(update={"structured_content": structured, "is_error": is_error})
 
 
 def _of_value(value: Any) -> CallToolResult:
@@ -114,8 +116,8 @@ def _of_value(value: Any) -> CallToolResult:
 def _raw(value: Any) -> CallToolResult | None:
     from mcp_types import CallToolResult
 
-    held = value.raw if isinstance(value, ToolResult) else value
-    return held if isinstance(held, CallToolResult) else None
+    raw = value.raw if isinstance(value, ToolResult) else value
+    return raw if isinstance(raw, CallToolResult) else None
 
 
 def _plain(value: Any) -> Any:
@@ -147,8 +149,8 @@ def _blocks(value: Any) -> list[ContentBlock] | None:
         return None
     items = value if isinstance(value, list | tuple) else [value]
     blocks = [_block(item, number) for number, item in enumerate(items, 1)]
-    found = [block for block in blocks if block is not None]
-    return found if found and len(found) == len(blocks) else None
+    known_blocks = [block for block in blocks if block is not None]
+    return known_blocks if known_blocks and len(known_blocks) == len(blocks) else None
 
 
 def _block(item: Any, number: int) -> ContentBlock | None:
@@ -192,8 +194,8 @@ def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain
     from mcp.server.mcpserver import MCPServer
 
     single = isinstance(tools, BaseTool | str) or not hasattr(tools, "__iter__")
-    given: Any = [tools] if single else tools
-    served = [_served(tool) for tool in given]
+    objects: Any = [tools] if single else tools
+    served = [_served(tool) for tool in objects]
     names = [tool.name for tool in served]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -225,10 +227,10 @@ def _check(tool: Any) -> None:
     from langchain_core.tools import BaseTool
 
     if not isinstance(tool, BaseTool):
-        what = getattr(tool, "__name__", f"an object of type {type(tool).__name__}")
+        label = getattr(tool, "__name__", f"an object of type {type(tool).__name__}")
         advice = "; decorate it with langchain_core.tools.tool." if callable(tool) else "."
         advice = "; make an instance of it." if isinstance(tool, type) else advice
-        raise UnservableToolError(f"serve_langchain: {what} is not a LangChain tool{advice}")
+        raise UnservableToolError(f"serve_langchain: {label} is not a LangChain tool{advice}")
     if isinstance(tool.args_schema, dict):
         raise UnservableToolError(
             f"serve_langchain: the args_schema of {tool.name!r} is a dict, against which LangChain validates nothing; "
@@ -244,9 +246,9 @@ def _check(tool: Any) -> None:
 def _injected(tool: BaseTool) -> list[str]:
     from langchain_core.utils.pydantic import get_fields
 
-    whole: Any = tool.get_input_schema()
-    seen: Any = tool.tool_call_schema
-    hidden = set(get_fields(whole)) - set(get_fields(seen))
+    full_schema: Any = tool.get_input_schema()
+    model_schema: Any = tool.tool_call_schema
+    hidden = set(get_fields(full_schema)) - set(get_fields(model_schema))
     # If an explicit args_schema omits them, only the function's signature has them.
     return sorted(hidden | set(getattr(tool, "_injected_args_keys", ())))
 
@@ -257,14 +259,14 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
 
     if isinstance(tool, SingleInputTool) and tool.args_schema is None:
         return {"type": "object", "properties": tool.args, "required": list(tool.args)}
-    seen: Any = tool.tool_call_schema
+    schema: Any = tool.tool_call_schema
     fields = getattr(tool.args_schema, "model_fields", {})
     if any(field.validation_alias for field in fields.values()):
         # tool_call_schema drops aliases, so arguments that match it would not validate.
-        seen = tool.args_schema
+        schema = tool.args_schema
     try:
         # LangChain caches the schema and returns the same dict every time, so it is copied.
-        return copy.deepcopy(seen.model_json_schema() if hasattr(seen, "model_json_schema") else seen.schema())
+        return copy.deepcopy(schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema())
     except PydanticInvalidForJsonSchema as error:
         why = str(error).splitlines()[0]
     raise UnservableToolError(sentence(f"serve_langchain: the arguments of {tool.name!r} have no JSON schema", why))
@@ -274,12 +276,12 @@ def _annotations(tool: BaseTool) -> ToolAnnotations | None:
     from mcp_types import ToolAnnotations
     from pydantic import ValidationError
 
-    given = (tool.metadata or {}).get("annotations")
+    values = (tool.metadata or {}).get("annotations")
     try:
-        return ToolAnnotations.model_validate(given) if given else None
+        return ToolAnnotations.model_validate(values) if values else None
     except ValidationError:
         valid = join_names(name for name in ToolAnnotations.model_fields if name != "title")
-        problem = f"{given!r}; valid are title (text) and {valid} (true or false)."
+        problem = f"{values!r}; valid are title (text) and {valid} (true or false)."
     raise UnservableToolError(
         f"serve_langchain: metadata['annotations'] of {tool.name!r} are not MCP tool annotations: {problem}"
     )

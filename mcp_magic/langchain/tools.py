@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 MAX_ROUNDS = 2  # how often a recursive schema is expanded; below that only its type stays
 
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
-_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
+_MAPPINGS = ("properties", "patternProperties", "dependentSchemas")
+_SEQUENCES = ("allOf", "anyOf", "oneOf", "prefixItems")
 _EXTRA = ("additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties")
 _SINGLE = (*_EXTRA, "items", "contains", "propertyNames", "not", "if", "then", "else")
 
 
 def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an equivalent input schema that LangChain's providers take, always with `type` and `properties`."""
-    meant = repair(schema).schema
-    plain = _Inliner(meant).inline(meant, ()) if _mentions_reference(meant) else dict(meant)
+    valid = repair(schema).schema
+    plain = _Inliner(valid).inline(valid, ()) if _mentions_reference(valid) else dict(valid)
     return {"type": "object", "properties": {}, **plain}
 
 
@@ -92,31 +92,31 @@ class _Inliner:
         if self._nodes > MAX_NODES or self._depth >= MAX_DEPTH:
             return _outline(schema)
         self._depth += 1
-        made = self._inlined(schema, trail)
+        inner = self._inlined(schema, trail)
         self._depth -= 1
-        return made
+        return inner
 
     def _inlined(self, schema: Mapping[str, Any], trail: tuple[str, ...]) -> Any:
-        kept = {key: value for key, value in schema.items() if key not in (*REFERENCES, *_IDENTIFIERS)}
-        made = {key: self._keyword(key, value, trail) for key, value in kept.items()}
-        made = {key: value for key, value in made.items() if key in _NAMED or not _mentions_reference(value)}
+        members = {key: value for key, value in schema.items() if key not in (*REFERENCES, *_IDENTIFIERS)}
+        result = {key: self._keyword(key, value, trail) for key, value in members.items()}
+        result = {key: value for key, value in result.items() if key in _MAPPINGS or not _mentions_reference(value)}
         for key in REFERENCES:
             ref = schema.get(key)
             if isinstance(ref, str):
                 target = self._resolver.find(ref)
-                known = trail.count(ref) < MAX_ROUNDS
-                part = self.inline(target, (*trail, ref)) if known else _outline(target)
-                made = merge(made, part) if isinstance(part, Mapping) else made
-        return made
+                may_expand = trail.count(ref) < MAX_ROUNDS
+                part = self.inline(target, (*trail, ref)) if may_expand else _outline(target)
+                result = merge(result, part) if isinstance(part, Mapping) else result
+        return result
 
     def _keyword(self, key: str, value: Any, trail: tuple[str, ...]) -> Any:
         if key in _SINGLE and isinstance(value, Mapping):
             return self.inline(value, trail)
-        if key in (*_LISTED, "items") and isinstance(value, list):
-            return [self.inline(each, trail) for each in value]
-        if key in _NAMED and isinstance(value, Mapping):
+        if key in (*_SEQUENCES, "items") and isinstance(value, list):
+            return [self.inline(part, trail) for part in value]
+        if key in _MAPPINGS and isinstance(value, Mapping):
             # LangChain would take a property named "$ref" for a reference
-            return {name: self.inline(each, trail) for name, each in value.items() if name != "$ref"}
+            return {name: self.inline(part, trail) for name, part in value.items() if name != "$ref"}
         return value
 
 
@@ -307,7 +307,7 @@ async def spec_tools(
     """
     spec, default = resolve_target(target, **connecting)
     source = _Source(spec, name or default, host if host is not None else Host())
-    tools = await source.listed()
+    tools = await source.list_tools()
     return make_tools([(source, tool) for tool in tools], options or Options())
 
 
@@ -319,7 +319,7 @@ class _Source:
         self._specs = [spec]
         self._breaker = Breaker(name)
 
-    async def listed(self) -> tuple[Tool, ...]:
+    async def list_tools(self) -> tuple[Tool, ...]:
         """List the tools, and remember the spec that reached the server."""
         open_ = self._open()
         if open_ is not None:

@@ -341,7 +341,7 @@ async def test_an_interrupt_ends_a_program_that_computes(host):
 
     class Screen:
         def update(self, transcript: Transcript) -> None:
-            if any(call.approved for call in transcript.calls):
+            if any(call.decision for call in transcript.calls):
                 approved.set()
 
         def flush(self, transcript: Transcript) -> None: ...

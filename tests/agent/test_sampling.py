@@ -24,7 +24,7 @@ from mcp_types import (
 )
 
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.sampling import ModelSampler, Renamed, Takes, called, to_messages, to_sampled, unread
+from mcp_magic.agent.sampling import ModelSampler, Renamed, Takes, model_name_of, to_messages, to_sampled, unread
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.ask.sampling import Review, SamplingRequest
 from mcp_magic.errors import ModelError
@@ -115,7 +115,7 @@ def test_results_that_are_no_text_are_read_too():
 
 def test_names_and_ids_that_providers_refuse_are_replaced():
     turn, result = use("files/read it", "id with spaces", **{"filter[id]": 1}), gave(text("x"), id_="id with spaces")
-    tools = {"files/read it": Renamed(called("files/read it"), {"filter_id": "filter[id]"})}
+    tools = {"files/read it": Renamed(model_name_of("files/read it"), {"filter_id": "filter[id]"})}
     told: Any = to_messages(saying(("assistant", [turn]), ("user", [result])), ALL, tools)
     [call] = told[0].tool_calls
     assert call["name"].startswith("tool__files_read_it_")
@@ -198,7 +198,7 @@ async def test_a_model_that_reasons_is_spared_what_it_refuses(openai):
 async def test_calls_return_under_the_names_of_the_server(openai):
     properties = {"filter[id]": {"type": "string"}}
     odd = Tool(name="files/find it", input_schema={"type": "object", "properties": properties})
-    turn = Turn(calls=[("add", {"a": 1, "b": 2}), (called(odd.name), {"filter_id": "7"})])
+    turn = Turn(calls=[("add", {"a": 1, "b": 2}), (model_name_of(odd.name), {"filter_id": "7"})])
     fake, model = await openai(turn, Turn("Found."))
     sampler = ModelSampler(lambda: model)
     request = asking(tools=(ADD, odd), tool_choice="required")

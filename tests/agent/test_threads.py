@@ -140,7 +140,7 @@ async def test_a_listing_has_last_requests_and_counts(host, trip):
     assert (summary.thread, summary.requests, summary.turns, summary.last) == ("trip", 2, 5, "and another")
     assert (other.thread, other.requests, other.turns) == ("other", 1, 1)
     assert len(other.last) <= 80
-    assert other.changed > summary.changed > "2020-01-01T"
+    assert other.changed_at > summary.changed_at > "2020-01-01T"
 
 
 async def test_without_threads_a_listing_is_empty(host, where):

@@ -28,13 +28,13 @@ async def test_providers_accept_every_tool_with_its_schema(host, tmp_path):
     await host.connect(environments.time_command(), name="time")
     await host.connect(environments.everything_command(), name="everything")
     offers = (await Registry(host).refresh()).values()
-    functions = [offer.bound for offer in offers]
+    functions = [offer.openai_tool for offer in offers]
     assert len({offer.connection.name for offer in offers}) == 8
     assert len(functions) > 100
     groups = [functions[start : start + 100] for start in range(0, len(functions), 100)]  # OpenAI takes 128 at once
     assert [refusals(group) for group in groups] == [[] for _ in groups]
     for offer in offers:
-        sent = offer.bound["function"]["parameters"]
+        sent = offer.openai_tool["function"]["parameters"]
         assert untitled(sent) == untitled({"properties": {}, **offer.tool.input_schema})
     langchain = [convert_to_openai_tool(tool) for tool in langchain_tools(*host.find())]
     assert len(json.dumps(functions)) <= len(json.dumps(langchain)), "they cost as much as with LangChain at most"

@@ -108,7 +108,7 @@ def test_twenty_calls_are_shown_and_the_next_after_decisions(frontend):
 SLOW = """
 import time
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.transcript import render
+from mcp_magic.agent import transcript as render
 from mcp_magic.ipython import live
 live.LIVE_INTERVAL = 2.0  # so that it is a timer that draws
 drawn, quick = [], render.draw

@@ -23,7 +23,7 @@ def function(schema: Schema) -> Function:
 
 
 def parameters_of(schema: Schema) -> Schema:
-    return function(schema).bound["function"]["parameters"]  # type: ignore[no-any-return]
+    return function(schema).openai_tool["function"]["parameters"]  # type: ignore[no-any-return]
 
 
 def properties(**parts: Any) -> Schema:
@@ -48,17 +48,17 @@ def test_a_title_stays_only_where_it_says_more_than_the_name():
 def test_any_schema_and_arguments_fit_what_the_model_gets(tool):
     schema, arguments = tool
     made = function(schema)
-    assert refusals([made.bound]) == []
+    assert refusals([made.openai_tool]) == []
     renamed = {own: name for name, own in made.renamed.items()}
     sent = {renamed.get(name, name): value for name, value in arguments.items()}
-    Draft202012Validator(made.bound["function"]["parameters"]).validate(sent)
+    Draft202012Validator(made.openai_tool["function"]["parameters"]).validate(sent)
     assert own_arguments(sent, made.renamed) == arguments
 
 
 @QUICK
 @given(anything_like_a_schema)
 def test_any_document_is_made_a_schema_that_providers_take(document):
-    assert refusals([function(document).bound]) == []
+    assert refusals([function(document).openai_tool]) == []
 
 
 ONE_OR_OTHER: Schema = {**properties(project=TEXT, id={"type": "integer"}, name=TEXT), "required": ["project"]}
@@ -118,12 +118,12 @@ ODD: dict[str, tuple[Schema, Schema]] = {
 def test_all_of_an_odd_schema_is_kept_that_providers_take(name):
     schema, expected = ODD[name]
     assert parameters_of(schema) == expected
-    assert refusals([function(schema).bound]) == []
+    assert refusals([function(schema).openai_tool]) == []
     assert bool(openai_refuses_schema(schema)) is (name != "recursion"), "OpenAI would refuse it as it was"
 
 
 def test_a_constraint_that_left_the_schema_is_in_the_description():
-    assert function(EITHER).bound["function"]["description"] == (
+    assert function(EITHER).openai_tool["function"]["description"] == (
         'Finds.\n\nThe arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
     )
 
@@ -131,8 +131,8 @@ def test_a_constraint_that_left_the_schema_is_in_the_description():
 def test_argument_names_that_are_refused_are_mapped_both_ways():
     parts = {"filter[id]": {"description": "The id"}, "filter_id": TEXT, "größe": TEXT, "": TEXT, "x" * 70: TEXT}
     made = function({**properties(**parts), "required": ["filter[id]", "filter_id"]})
-    sent = made.bound["function"]["parameters"]
-    assert refusals([made.bound]) == []
+    sent = made.openai_tool["function"]["parameters"]
+    assert refusals([made.openai_tool]) == []
     assert list(sent["properties"]) == ["filter_id_2", "filter_id", "gr_e", "argument", "x" * 64]
     assert sent["properties"]["filter_id_2"] == {"description": "`filter[id]`: The id"}
     assert sent["properties"]["gr_e"] == {"type": "string", "description": "`größe`"}
@@ -145,12 +145,12 @@ def test_argument_names_that_are_refused_are_mapped_both_ways():
 @given(st.dictionaries(st.text(max_size=80), st.just(TEXT), max_size=6))
 def test_any_names_of_arguments_are_made_names_that_differ(parts):
     made = function({"type": "object", "properties": parts})
-    assert refusals([made.bound]) == []
-    assert len(made.bound["function"]["parameters"]["properties"]) == len(parts)
+    assert refusals([made.openai_tool]) == []
+    assert len(made.openai_tool["function"]["parameters"]["properties"]) == len(parts)
 
 
 def test_a_very_deep_schema_ends():
     schema: Schema = {"type": "string"}
     for _ in range(300):
         schema = {"type": "array", "items": schema}
-    assert refusals([function({"properties": {"a": schema}}).bound]) == []
+    assert refusals([function({"properties": {"a": schema}}).openai_tool]) == []

@@ -30,7 +30,7 @@ TESTED_ELSEWHERE = {
     "_compat": "tests/pyodide/test_pyodide.py",
     "_sdk": "tests/project/test_sdk.py",
     "activity": "tests/ui/test_explorer.py",
-    "agent/events": "tests/agent/transcript/test_entries.py",
+    "agent/events": "tests/agent/test_entries.py",
     "agent/failures": "tests/agent/test_models.py",
     "agent/settings": "tests/agent/test_graph.py",
     "apps/calls": "tests/apps/test_app.py",

@@ -355,7 +355,7 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             note = f"{arguments.delete!r} is deleted"
         threads = await history.list_threads(opened)
     columns = ("thread", "last request", "requests", "turns", "changed")
-    rows = [(t.thread, t.last, t.requests, t.turns, t.changed[:19].replace("T", " ")) for t in threads]
+    rows = [(t.thread, t.last, t.requests, t.turns, t.changed_at[:19].replace("T", " ")) for t in threads]
     return Listing(
         [dict(zip(columns, row, strict=True)) for row in rows],
         title=f"Threads in {opened.where}",
@@ -393,7 +393,7 @@ async def _cell(invocation: Invocation, saver: FallbackSaver, thread: str) -> Te
 
 def _turns(thread: str, messages: list[Any]) -> str:
     """Return the number of turns and the turn at which each request begins: the numbers that `--fork` takes."""
-    from mcp_magic.agent.transcript.entries import is_turn
+    from mcp_magic.agent.entries import is_turn
 
     begins, turn = [], 0
     for message in messages:

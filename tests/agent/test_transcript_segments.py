@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import ToolMessage
 
+from mcp_magic.agent import transcript as render
 from mcp_magic.agent.events import RequestEvent, StartEvent, TextEvent, TurnEvent
-from mcp_magic.agent.transcript import Transcript, render
+from mcp_magic.agent.transcript import Transcript
 from mcp_magic.display.document import display
 from tests.support.clocks import assert_linear
 from tests.support.telling import call, called, decided, html, result, texts, told, turn

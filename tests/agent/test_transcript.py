@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from mcp_magic.agent.events import NoteEvent, ProgressEvent, RequestEvent, StartEvent, TurnEvent
-from mcp_magic.agent.transcript.render import STYLE
+from mcp_magic.agent.transcript import STYLE
 from mcp_magic.display.markdown import markdown
 from mcp_magic.flight.progress import Report
 from tests.support.markup import EVIL, Markup

@@ -55,8 +55,8 @@ def _block_text(block: Any) -> str:
 def thinking_of(message: BaseMessage) -> str:
     """Return the model's thoughts before its answer, if the provider sends them."""
     thoughts = [_thought(b) for b in _blocks(message) if isinstance(b, dict) and b.get("type") in _THOUGHTS]
-    said = message.additional_kwargs.get("reasoning_content")
-    return "\n\n".join(text for text in [*thoughts, str(said or "")] if text)
+    reasoning = message.additional_kwargs.get("reasoning_content")
+    return "\n\n".join(text for text in [*thoughts, str(reasoning or "")] if text)
 
 
 def _thought(block: Mapping[str, Any]) -> str:
@@ -125,10 +125,10 @@ def tokens_of(message: BaseMessage) -> dict[str, int]:
     usage: Any = getattr(message, "usage_metadata", None) or metadata.get("token_usage") or metadata.get("usage")
     if not isinstance(usage, dict):
         return {}
-    read = _count(usage.get("input_tokens", usage.get("prompt_tokens")))
-    written = _count(usage.get("output_tokens", usage.get("completion_tokens")))
-    total = _count(usage.get("total_tokens")) or read + written
-    return dict(zip(TOKENS, (read, written, total), strict=True)) if total else {}
+    input_ = _count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    output = _count(usage.get("output_tokens", usage.get("completion_tokens")))
+    total = _count(usage.get("total_tokens")) or input_ + output
+    return dict(zip(TOKENS, (input_, output, total), strict=True)) if total else {}
 
 
 def _count(value: Any) -> int:
@@ -152,7 +152,7 @@ def model_of(message: BaseMessage) -> str:
 # Conversion of a tool's message back to the result of the tool.
 
 
-def result_value(message: ToolMessage, called: CallEntry) -> ToolResult:
+def result_value(message: ToolMessage, call: CallEntry) -> ToolResult:
     """Return a tool's result, from the bridge's artifact or else from the message's content."""
     artifact = message.artifact
     if isinstance(artifact, ToolResult):
@@ -162,29 +162,29 @@ def result_value(message: ToolMessage, called: CallEntry) -> ToolResult:
 
         result = result_of(message)
     else:
-        result = _from_content(message, called)
-    if result.output_schema is None and called.definition is not None:
-        result.output_schema = called.definition.output_schema
+        result = _from_content(message, call)
+    if result.output_schema is None and call.definition is not None:
+        result.output_schema = call.definition.output_schema
     return result
 
 
-def _from_content(message: ToolMessage, called: CallEntry) -> ToolResult:
+def _from_content(message: ToolMessage, call: CallEntry) -> ToolResult:
     from mcp_types import CallToolResult, TextContent
 
-    from mcp_magic.langchain.content import SHOWN, mcp_block
+    from mcp_magic.langchain.content import FOR_PEOPLE, mcp_block
 
     content: list[Any] = []
-    shown = artifact_of(message).get(SHOWN)
-    blocks: Iterable[Any] = [shown] if isinstance(shown, str) else filter(None, _blocks(message))
+    text = artifact_of(message).get(FOR_PEOPLE)
+    blocks: Iterable[Any] = [text] if isinstance(text, str) else filter(None, _blocks(message))
     for block in blocks:
         kind = str(block.get("type", "")) if isinstance(block, dict) else "text"
         if kind in _TEXTS:
             content.append(TextContent(text=block if isinstance(block, str) else _block_text(block)))
         else:
-            known = mcp_block(block) if kind in _PICTURES else None
-            content.append(known or TextContent(text=f"[{kind or 'content'}, not shown]"))
+            picture = mcp_block(block) if kind in _PICTURES else None
+            content.append(picture or TextContent(text=f"[{kind or 'content'}, not shown]"))
     raw = CallToolResult(content=content, is_error=is_failure(message))
-    return ToolResult(raw, server=called.server, tool=called.tool, seconds=called.seconds or 0.0)
+    return ToolResult(raw, server=call.server, tool=call.tool, seconds=call.seconds or 0.0)
 
 
 # A tool may repeat a secret from its arguments, so secrets that are masked in the arguments are masked in the result.
@@ -208,8 +208,8 @@ def masked_result(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
 
 
 def _model(model: Any, hide: Callable[[str], str]) -> Any:
-    changed = {name: _value(value, hide) for name, value in model if name not in _AS_THEY_ARE}
-    return model.model_copy(update=changed)
+    update = {name: _value(value, hide) for name, value in model if name not in _AS_THEY_ARE}
+    return model.model_copy(update=update)
 
 
 def _value(value: Any, hide: Callable[[str], str]) -> Any:
@@ -232,7 +232,7 @@ class Level(IntEnum):
 
     FULL = 0
     LINE = 1
-    GONE = 2
+    OMITTED = 2
 
 
 ROOM = {Level.FULL: 200_000, Level.LINE: 100_000}
@@ -351,7 +351,6 @@ class CallEntry(Entry):
     definition: Tool | None = None
     trusted: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)  # with secrets: the display masks them
-    changed_arguments: Mapping[str, Any] | None = None  # those that were sent, if the user edited them
     parent: str = ""  # the id of the program that made the call
     turn: int = 0
     number: int = 0  # among the calls of the transcript, from 0
@@ -359,12 +358,10 @@ class CallEntry(Entry):
     clock: Report | None = None  # once it runs
     seconds: float | None = None
     progress: tuple[float, float | None, str] | None = None  # done, total, the server's message
-    approved: bool | None = None
-    by: str = ""
-    reason: str = ""
+    decision: DecisionEvent | None = None
     message: ToolMessage | None = None
     _result: ToolResult | None = None
-    _shown: ToolResult | None = None
+    _masked_result: ToolResult | None = None
 
     @property
     def is_work(self) -> bool:
@@ -389,12 +386,22 @@ class CallEntry(Entry):
     @property
     def code(self) -> str:
         """The program that ran, or would; "" of other calls."""
-        return str(self.sent.get("code", "")) if not self.server and self.tool == RUN_PROGRAM else ""
+        return str(self.final_arguments.get("code", "")) if not self.server and self.tool == RUN_PROGRAM else ""
 
     @property
-    def sent(self) -> Mapping[str, Any]:
+    def final_arguments(self) -> Mapping[str, Any]:
         """The arguments that were sent, or would be."""
         return self.arguments if self.changed_arguments is None else self.changed_arguments
+
+    @property
+    def changed_arguments(self) -> Mapping[str, Any] | None:
+        """The arguments that were sent, if the user edited them."""
+        return None if self.decision is None else self.decision.arguments
+
+    @property
+    def by(self) -> str:
+        """Who or what decided about the call; "" if nobody has."""
+        return "" if self.decision is None else self.decision.by
 
     def announce(self, event: CallEvent) -> None:
         """Take the facts about the call, which the model writes or which waits for a decision."""
@@ -409,8 +416,7 @@ class CallEntry(Entry):
         """Take what happens to the call; return whether that changes it."""
         match event:
             case DecisionEvent():
-                self.approved, self.by, self.reason = event.approved, event.by, event.reason
-                self.changed_arguments = event.arguments
+                self.decision = event
                 if not event.approved:
                     self.status = CallStatus.DENIED
                 return True
@@ -431,7 +437,7 @@ class CallEntry(Entry):
         is_denied = self.status == CallStatus.DENIED
         self.seconds = None if is_denied else seconds_of(artifact)
         self.message, self.progress = message, None
-        self._result = self._shown = None
+        self._result = self._masked_result = None
         if artifact.get("interrupted"):
             self.status = CallStatus.INTERRUPTED
         elif is_failure(message) and not is_denied:
@@ -449,10 +455,10 @@ class CallEntry(Entry):
     @property
     def shown_result(self) -> ToolResult | None:
         """The result for display, with the secrets of the arguments masked."""
-        if self._shown is None and self.result is not None:
+        if self._masked_result is None and self.result is not None:
             mask = self._mask()
-            self._shown = masked_result(self.result, mask) if mask else self.result
-        return self._shown
+            self._masked_result = masked_result(self.result, mask) if mask else self.result
+        return self._masked_result
 
     def hide(self, text: str) -> str:
         """Return a text of the server with the secrets of the arguments masked."""
@@ -464,8 +470,8 @@ class CallEntry(Entry):
 
         Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
         """
-        given = (self.arguments, self.changed_arguments or {})
-        secrets = [part.value for arguments in given for part in hidden_parts(arguments, self.definition)]
+        all_arguments = (self.arguments, self.changed_arguments or {})
+        secrets = [part.value for arguments in all_arguments for part in hidden_parts(arguments, self.definition)]
         if not secrets:
             return None
         masker = Masker(())
@@ -482,7 +488,7 @@ class CallEntry(Entry):
     def error(self) -> str:
         """Why the call failed, on one line, or ""."""
         if self.status == CallStatus.DENIED:
-            return one_line(self.reason or "denied", 500)
+            return one_line((self.decision.reason if self.decision else "") or "denied", 500)
         if self.failures:
             return self.failures
         if self.status == CallStatus.ERROR:

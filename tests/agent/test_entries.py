@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from mcp_magic.agent.entries import CallEntry, NoteEntry, RequestEntry, TurnEntry
 from mcp_magic.agent.events import (
     CallEvent,
     DecisionEvent,
@@ -19,7 +20,7 @@ from mcp_magic.agent.events import (
     TextEvent,
     TurnEvent,
 )
-from mcp_magic.agent.transcript import CallEntry, NoteEntry, RequestEntry, Transcript, TurnEntry
+from mcp_magic.agent.transcript import Transcript
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.notebook import NotebookHost
 from tests.support.agents import Agent, ask
@@ -95,12 +96,12 @@ async def test_the_end_of_a_call_is_known_by_its_answer():
     ):
         one = only_call(told(*events))
         assert (one.status, one.error if error else None) == (status, error)
-        assert (one.approved is False) == (status == "denied")
+        assert (one.decision is not None and not one.decision.approved) == (status == "denied")
 
 
 def test_arguments_are_kept_as_asked_and_as_sent():
     one = only_call(told(call("1", arguments={"a": 1}), decided("1", arguments={"a": 2})))
-    assert (one.arguments, one.sent) == ({"a": 1}, {"a": 2})
+    assert (one.arguments, one.final_arguments) == ({"a": 1}, {"a": 2})
     note = "[the user changed the arguments to {'token': 'secret'}]"
     message = answer("1", texts("7"))
     message = message.model_copy(update={"content": f"{note}\n{message.content}"})

@@ -15,8 +15,7 @@ from langchain_core.messages import AIMessageChunk
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic._host import Host
-from mcp_magic.agent.drafts import INTERVAL, MAX_DRAFT, healed
-from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.graph import DRAFT_INTERVAL, MAX_DRAFT, build_graph, healed, run_agent
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.apps.app import App
@@ -332,7 +331,7 @@ async def test_drafts_are_limited_in_rate_and_size(host, screen):
 
     await run(host, screen, turn)
     told = heard(screen.pages[0])
-    assert 2 <= len(told) - 2 <= (time.monotonic() - began) / INTERVAL + 1
+    assert 2 <= len(told) - 2 <= (time.monotonic() - began) / DRAFT_INTERVAL + 1
     assert [len(line[1]["region"]) for line in told[-3:-1]] == [300, 300 + MAX_DRAFT]
 
 
@@ -375,12 +374,7 @@ def test_any_text_is_an_object_or_none(text):
         json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
 
 
-HOSTILE = [
-    "[" * MAX_DRAFT,
-    '{"a":' * (MAX_DRAFT // 5),
-    '{"a" ' + "x" * MAX_DRAFT,
-    '{"a": "' + "\\" * MAX_DRAFT,
-]
+HOSTILE = ["[" * MAX_DRAFT, '{"a":' * (MAX_DRAFT // 5), '{"a" ' + "x" * MAX_DRAFT, '{"a": "' + "\\" * MAX_DRAFT]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=["lists", "objects", "words", "backslashes"])
