@@ -489,7 +489,6 @@ class Part:
         rows: Sequence[Sequence[object]],
         *,
         limit: int,
-        wrap: bool = True,
         newest: bool = False,
     ) -> tuple[Part, int]:
         """Return a table whose first column has names, and its number of rows: as many as fit into `limit` bytes.
@@ -503,7 +502,7 @@ class Part:
         else:
             html, count = table(headers, cells, limit=limit)
             rows = rows[:count]
-        plain = aligned(headers, rows, total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
+        plain = aligned(headers, rows, total=terminal_width(), cell=display.cell, names=True)
         return cls(plain, _reflowing(html, headers)), count
 
     @classmethod
@@ -683,9 +682,8 @@ def aligned(
     total: int,
     cell: int = 100,
     names: bool = False,
-    wrap: bool = True,
 ) -> str:
-    """Return rows as aligned text; the last column wraps, or is cut like the others.
+    """Return rows as aligned text; the last column wraps.
 
     With `names` to type in the first column, a long one gets a line alone.
     """
@@ -708,7 +706,7 @@ def aligned(
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
             lines.append(cells[0])
             cells = ["", *cells[1:]]
-        lines += _lines(cells, widths, right) if wrap else [_line(cells, widths, right)]
+        lines += _lines(cells, widths, right)
         if problem is not None:
             text = cell_text(problem, _LOG_LINE)
             lines += textwrap.wrap(text, total, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)

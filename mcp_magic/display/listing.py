@@ -56,7 +56,6 @@ class Listing(Sequence[Mapping[str, Any]]):
         empty: The text shown when there are no rows.
         note: A line below the table, or "".
         kind: The plural noun for the rows ("tools"), or "".
-        wrap: Whether the last column takes several lines in the text; otherwise it is cut.
         newest: Whether the last rows are in view, and not the first.
     """
 
@@ -71,7 +70,6 @@ class Listing(Sequence[Mapping[str, Any]]):
         empty: str = "nothing to list",
         note: str = "",
         kind: str = "",
-        wrap: bool = True,
     ) -> None:
         self._rows = rows if isinstance(rows, LazyRows) else list(rows)
         self.title = title
@@ -80,7 +78,6 @@ class Listing(Sequence[Mapping[str, Any]]):
         self.empty = empty
         self.note = note
         self.kind = kind
-        self.wrap = wrap
 
     @property
     def rows(self) -> list[Mapping[str, Any]]:
@@ -110,7 +107,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         if not isinstance(index, slice):
             return self._rows[index]
         texts = {"title": self.title, "empty": self.empty, "note": self.note, "kind": self.kind}
-        return type(self)(self._rows[index], columns=self.columns, wrap=self.wrap, **texts)
+        return type(self)(self._rows[index], columns=self.columns, **texts)
 
     def __contains__(self, item: object) -> bool:
         """Whether the listing has a row; a string is compared with the first column (`"weather" in servers`)."""
@@ -142,7 +139,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         rows = self._rows[-limit.listing_rows :] if self.newest else self._rows[: limit.listing_rows]
         columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in rows)] or self.columns
         cells = [[row.get(name) for name in columns] for row in rows]
-        table, count = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap, newest=self.newest)
+        table, count = Part.table(columns, cells, limit=limit.bytes, newest=self.newest)
         more = len(self) - count
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]

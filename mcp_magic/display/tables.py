@@ -1136,9 +1136,9 @@ def _caption(total: int | None, count_shown: int, columns: int, across: int) -> 
     return f"{count}{wide}: .df has all of them"
 
 
-def markdown_part(text: str, budget: Budget, how: str = ".text") -> Part:
+def markdown_part(text: str, budget: Budget) -> Part:
     """Return Markdown made harmless: rendered if it is the only part, else shown as source."""
-    plain = verbatim_part(text, budget, how)
+    plain = verbatim_part(text, budget)
     limit = budget.characters
-    rest = f"\n\n*… {limit:,} of {len(text):,} characters: {how} has all of them*" if len(text) > limit else ""
+    rest = f"\n\n*… {limit:,} of {len(text):,} characters: .text has all of them*" if len(text) > limit else ""
     return Part(plain.plain, plain.html, {"text/markdown": harmless(text[:limit]) + rest})

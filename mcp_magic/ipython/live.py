@@ -464,8 +464,8 @@ class Board:
         """Return the board, or only what waits, as a mimebundle."""
         bars = Part.stack(*(Part(report_line(report), tag("p", bar_markup(report))) for report in self.measured))
         parts = [self.waits_part()] if only_waits else [self.over(), bars, self.waits_part(), self.messages_part()]
-        whole = Part.stack(*parts)
-        return {"text/html": page(part.html for part in parts if part.html or only_waits), "text/plain": whole.plain}
+        html = page(part.html for part in parts if part.html or only_waits)
+        return {"text/html": html, "text/plain": Part.stack(*parts).plain}
 
 
 def bar_markup(report: Report) -> Markup:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     MakeForm = Callable[[Connection, Any], RequestForm]  # makes the form of a connection's item
 
 
+__all__ = ["Explorer"]
+
 # The details of the chosen item: its card, or its form with the result.
 
 MAX_FORMS = 10  # forms kept besides the one that is shown. A form has from ten to some hundred widgets.
@@ -73,11 +75,9 @@ class Forms:
             self.discard(min(self._forms, key=lambda identity: self._forms[identity].running))
 
     def discard(self, identity: Identity) -> None:
-        """Close a form, and forget it."""
         self._forms.pop(identity).close()
 
     def close(self) -> None:
-        """Close all forms."""
         for identity in list(self._forms):
             self.discard(identity)
 
@@ -105,7 +105,6 @@ class Detail:
         self.widget = scope.make(ipywidgets.VBox, "detail", _dom_classes=("mcp-explorer-detail",))
 
     def show(self, connection: Connection, item: Item) -> None:
-        """Show an item's card, or its form if one is kept."""
         self._leave()
         self._connection, self.item = connection, item
         self.card.value = card(connection, item)
@@ -133,7 +132,6 @@ class Detail:
                 self.open_form()
 
     def clear(self) -> None:
-        """Show no item."""
         self._leave()
         self.item = self._connection = None
         self.widget.children = ()
@@ -151,7 +149,6 @@ class Detail:
         self.widget.children = (self.buttons, self.note, self.form.widget)
 
     def read_resource(self) -> None:
-        """Read the resource, as a form without arguments."""
         self.open_form()
         if self.form is not None:
             self.form.start()
@@ -169,7 +166,6 @@ class Detail:
         self._on_close()
 
     def say(self, text: str, *, error: bool = False) -> None:
-        """Show a line below the card."""
         self.note.value = line(text, error=error)
 
     def _draw(self) -> None:
@@ -184,7 +180,6 @@ class Detail:
         self.form = None
 
     def close(self) -> None:
-        """Close the forms; the scope closes the other widgets."""
         self._forms.close()
 
 
@@ -205,7 +200,6 @@ _PARTS: dict[str, Callable[[str, Any], Part]] = {
 
 
 def card(connection: Connection, item: Item) -> str:
-    """Return an item's card as markup."""
     if item.kind == "tools":
         tool = item.definition
         trusted, change = connection.spec.trust, connection.change_of(tool)
@@ -256,7 +250,6 @@ _KEYS = {"resources": "uri", "templates": "uri_template"}  # kind -> the attribu
 
 
 def make_item(kind: str, server: str, definition: Any) -> Item:
-    """Return the item for a definition."""
     key = str(getattr(definition, _KEYS.get(kind, "name")))
     names = "\n".join({f"{server}:{definition.name}", key, definition.title or ""}).casefold()
     description = (definition.description or "")[:SEARCHED].casefold()
@@ -282,7 +275,6 @@ class Index:
         self._indexed: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
 
     def update(self, connections: Iterable[Connection]) -> None:
-        """Index the listings of the connections."""
         before, self._indexed = self._indexed, {}
         for connection in connections:
             for kind in KINDS:
@@ -398,7 +390,6 @@ class Pages(Generic[T]):
 
     @property
     def page(self) -> Sequence[T]:
-        """The items on this page."""
         return self._items[self._start : self._start + self._size]
 
     def show(self, items: Sequence[T], note: str, *, from_start: bool) -> None:
@@ -409,14 +400,12 @@ class Pages(Generic[T]):
         self.redraw()
 
     def turn(self, pages: int) -> None:
-        """Move by a number of pages; negative moves back."""
         start = self._start + pages * self._size
         if 0 <= start < len(self._items):
             self._start = start
             self.redraw()
 
     def redraw(self) -> None:
-        """Refill the rows of this page."""
         items = self.page
         while len(self._rows) < len(items):
             self._rows.append(Row(self._scope))
@@ -434,7 +423,6 @@ class Pages(Generic[T]):
         self._on_draw(items)
 
     def close(self) -> None:
-        """Let the items go; the scope closes the widgets."""
         self._items = ()
 
 
@@ -668,7 +656,6 @@ class Filter:
 
     @property
     def text(self) -> str:
-        """The text to search."""
         return str(self.search.value)
 
     @property
@@ -677,7 +664,6 @@ class Filter:
         return str(self.kinds.value)
 
     def count(self, counts: Mapping[str, int]) -> None:
-        """Show how many items there are of each kind."""
         options = [(f"{kind} ({count:,})", kind) for kind, count in counts.items()]
         if options != list(self.kinds.options):
             self._is_drawing, kind = True, self.kind

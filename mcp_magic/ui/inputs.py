@@ -300,7 +300,6 @@ class SeveralInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the items are all from the same short list of values."""
         return not field.prefix and 0 < len(cls._choices(field)) <= MAX_BOXES
 
     @classmethod
@@ -542,12 +541,10 @@ class Names:
         self._name.observe(lambda _: self._complain(""), "value")
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yield the names and their entries."""
         for name, row in self._rows.items():
             yield name, row.entry
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Show exactly these names and values."""
         for name in [name for name in self._rows if name not in values]:
             self._drop(name)
         for name, value in values.items():
@@ -755,7 +752,6 @@ class PasswordInput(TextInput):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the name or the format marks a secret."""
         return schema.is_secret(field.name, field)
 
 
@@ -769,7 +765,6 @@ class NumberInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether all variants of a union are numbers."""
         return is_number(field)
 
     @classmethod
@@ -783,12 +778,10 @@ class NumberInput(Input):
         return read_number(text, self.field) if text else UNSET
 
     def set(self, value: Any) -> None:
-        """Show a number with all its digits."""
         self._show_text("" if value is UNSET else json.dumps(value))
 
 
 def is_number(field: Field) -> bool:
-    """Whether a field takes numbers only."""
     return field.kind in ("integer", "number") or (bool(field.variants) and all(map(is_number, field.variants)))
 
 
@@ -1010,7 +1003,6 @@ class ObjectInput(Input):
         self.widget.children = (self._toggle, *inside)
 
     def reveal(self) -> None:
-        """Open the object."""
         if self._toggle is not None:
             self._toggle.value = True
 

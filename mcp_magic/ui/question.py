@@ -296,7 +296,6 @@ class About:
         self.show(self.values)
 
     def show(self, values: Any) -> None:
-        """Show these values of the form."""
         self.values = values
         self._text.value = FORM_STYLE + self._question.about(values).html
         for revealing in self._revealing:
@@ -441,7 +440,6 @@ class Card:
         self._problem.value = problem_markup(problem)
 
     def edit(self) -> None:
-        """Open the editor; if an object is edited, close it and discard the changes."""
         form = self.question.form
         if self.answer.done() or form is None:
             return
@@ -489,7 +487,6 @@ class Card:
                 self._buttons[choice.name].description = f"{choice.label} changed" if edited else choice.label
 
     def close(self) -> None:
-        """Close the widgets."""
         self._scope.close()
 
 
@@ -544,7 +541,6 @@ class Heading:
         self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick, context, context=context)
 
     def stop(self) -> None:
-        """Update it no more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -554,7 +550,6 @@ class Heading:
         self.start(context)
 
     def update(self) -> None:
-        """Show the present state."""
         question, count = self._pending[0].question, len(self._pending)
         text = f"Waiting for your {question.waits_for}."
         if count > 1:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.display.document import Badge
-    from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
+    from mcp_magic.results.results import ResourceResult, ToolResult
     from mcp_magic.session.connection import Connection
     from mcp_magic.ui.widgets import Offer, Publish
 
@@ -122,7 +122,6 @@ class Runner:
         self.loop.call_soon_threadsafe(self._start, work, on_end)
 
     def cancel(self) -> None:
-        """Cancel the running request, and notify the server."""
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._cancel)  # after a start that was scheduled before
 
@@ -273,16 +272,19 @@ def _prompt_request(connection: Connection, prompt: Prompt, timeout: float | Non
 
     name = f"{connection.name}:{prompt.name}"
 
-    async def send(arguments: dict[str, Any], on_progress: ProgressFnT) -> PromptResult:
-        return await connection.prompt(prompt.name, arguments, timeout=timeout)
-
-    def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
-        return line_or_comment(prompt_line(name, arguments) + as_variables(secret))
-
     about = _heading(name, prompt.title or "", prompt.description or "")
     reference = PromptReference(type="ref/prompt", name=prompt.name)
-    schema = _with_completion(prompt_schema(prompt.arguments or ()))
-    return Request(connection, prompt, "Get", name, schema, about, send, line, reference)
+    return Request(
+        connection,
+        prompt,
+        "Get",
+        name,
+        _with_completion(prompt_schema(prompt.arguments or ())),
+        about,
+        lambda arguments, on_progress: connection.prompt(prompt.name, arguments, timeout=timeout),
+        lambda arguments, secret: line_or_comment(prompt_line(name, arguments) + as_variables(secret)),
+        reference,
+    )
 
 
 def _template_request(connection: Connection, template: ResourceTemplate, timeout: float | None) -> Request:
@@ -308,15 +310,16 @@ def _template_request(connection: Connection, template: ResourceTemplate, timeou
 
 def _resource_request(connection: Connection, resource: Resource, timeout: float | None) -> Request:
     uri = str(resource.uri)
-
-    async def send(arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
-        return await connection.read(uri, timeout=timeout)
-
-    def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
-        return read_line(uri, connection.name)
-
-    about = _heading(uri, resource.title or resource.name, resource.description or "")
-    return Request(connection, resource, "Read", uri, prompt_schema(()), about, send, line)
+    return Request(
+        connection,
+        resource,
+        "Read",
+        uri,
+        prompt_schema(()),
+        _heading(uri, resource.title or resource.name, resource.description or ""),
+        lambda arguments, on_progress: connection.read(uri, timeout=timeout),
+        lambda arguments, secret: read_line(uri, connection.name),
+    )
 
 
 def _heading(name: str, title: str, description: str, badges: Sequence[Badge] = ()) -> str:
@@ -417,7 +420,6 @@ class Completer:
         self._runner.soon(lambda: self._ask(name, text, offer))
 
     def close(self) -> None:
-        """Cancel the pending requests."""
         self._runner.soon(self._runner.end)
 
     def _ask(self, name: str, text: str, offer: Offer) -> None:
@@ -478,7 +480,6 @@ class RunButtons:
         self._echo.then(start)
 
     def stop(self) -> None:
-        """Do what a click on Cancel does."""
         self._echo.forget()  # a run that was clicked just before
         self._stop()
 

@@ -15,7 +15,7 @@ from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import Asking
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, split_line
+from mcp_magic.ipython.commandline import ONE_TOOL, Argument, Implementation, Invocation, Tab, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
 from mcp_magic.map.plan import CONCURRENCY, Step
@@ -334,7 +334,7 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
 BENCH = Implementation(
     _bench,
     (
-        Argument("tool", metavar="SERVER:TOOL", help="you can leave out the server while the name is unique"),
+        ONE_TOOL,
         Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
         Argument("--concurrency", default="1,4,16", metavar="N,N", help="calls in flight, one number after the other"),
         Argument("--seconds", type=seconds_typed, default=10.0, metavar="S", help="seconds in all"),
