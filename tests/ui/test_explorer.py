@@ -482,7 +482,7 @@ async def test_a_closed_explorer_has_no_comm_and_still_shows_text(servers):
     assert "math" not in explorer._repr_mimebundle_()["text/plain"]
     assert repr(explorer) == "<Explorer of 1 server (closed)>"
     assert not explorer.matches  # IPython keeps it in `Out`, but its items are not kept with it
-    assert servers._watchers._callbacks == {}
+    assert servers.registry._callbacks == {}
 
 
 async def test_runs_of_a_cell_leave_one_explorer_and_deleting_none(servers):
