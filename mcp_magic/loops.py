@@ -40,7 +40,7 @@ PULSE_SECONDS = 0.25  # seconds after which a thread that waits for a loop asks 
 _WAITING = ("threading", "concurrent.futures", "queue", "multiprocessing")
 """Modules of Python in which a thread waits for others."""
 
-_ENDED = "the event loop that opened the session has stopped; connect in the loop that calls the tool."
+_LOOP_STOPPED = "the event loop that opened the session has stopped; connect in the loop that calls the tool."
 _CUT = "the event loop of the sessions has stopped before the answer came; what was sent may have run."
 _FREE = (
     "`await` keeps it free: `await asyncio.to_thread(function)` instead of `thread.join()`, "
@@ -58,7 +58,7 @@ _IDLE = (
     "the event loop of the sessions does not run now; it runs while a cell awaits: `await host.call(...)` or "
     "`await asyncio.to_thread(function)` in a cell, `loop.run_until_complete(...)` in a program."
 )
-_OTHER = "the sessions run on asyncio, and this code does not; in a cell, `%autoawait asyncio` goes back."
+_NOT_ASYNCIO = "the sessions run on asyncio, and this code does not; in a cell, `%autoawait asyncio` goes back."
 
 _UNPATCHED = (
     "synchronous code cannot wait inside this event loop, which is not asyncio's own (uvloop?); nothing was sent. "
@@ -140,7 +140,9 @@ async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
         return await work
     if here is None or loop is None or not loop.is_running():
         work.close()
-        raise SessionError(_OTHER if here is None else _ENDED if loop is None or loop.is_closed() else _IDLE)
+        raise SessionError(
+            _NOT_ASYNCIO if here is None else _LOOP_STOPPED if loop is None or loop.is_closed() else _IDLE
+        )
     handed = _HandedOver(work, loop)
     answer = asyncio.wrap_future(handed.answer)
     answer.add_done_callback(_read_error)
@@ -229,7 +231,7 @@ def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
         return asyncio.run(work)
     if loop.is_closed():
         work.close()
-        raise SessionError(_ENDED)
+        raise SessionError(_LOOP_STOPPED)
     if here is not None and (here is loop or not loop.is_running()):
         return _nested(work, loop, here)
     turns = _turns.setdefault(loop, _Turns())
@@ -349,7 +351,7 @@ class _HandedOver(Generic[T]):
         for this one.
         """
         if self._loop.is_closed():
-            raise SessionError(_ENDED if self._claim.cancel() else _CUT)
+            raise SessionError(_LOOP_STOPPED if self._claim.cancel() else _CUT)
         silence = self._pulse.silence(self._loop)
         if silence > BLOCKED_SECONDS and self._pulse.waits_for_threads():
             raise SessionError(_BUSY if self._claim.cancel() else _BLOCKED)
@@ -361,7 +363,7 @@ class _HandedOver(Generic[T]):
     def result(self) -> T:
         """Return the result of the work that is done; SessionError if the end of its loop has cancelled it."""
         if self.answer.cancelled():
-            raise SessionError(_ENDED if self._claim.cancel() else _CUT)
+            raise SessionError(_LOOP_STOPPED if self._claim.cancel() else _CUT)
         return self.answer.result()
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class Fault(NamedTuple):
     """
 
     meaning: str
-    who: str
+    party: str
     help: str = ""
 
 
@@ -112,7 +112,7 @@ def of_code(code: object, method: str = "", message: object = "") -> Fault:
 
     >>> of_code(-32602).meaning, of_code(-31999).meaning, of_code(-32050).meaning
     ('invalid params', "the server's own code", 'reserved by the specification')
-    >>> of_code(-32601, "prompts/list").who, of_code(-32601, "ping").who
+    >>> of_code(-32601, "prompts/list").party, of_code(-32601, "ping").party
     ('the caller', 'the server')
     >>> of_code(-32001, message="Request timed out").meaning, of_code(-32001, message="Session not found").meaning
     ('no answer in time', "the server's own code")
@@ -133,25 +133,25 @@ def of_status(status: int) -> Fault:
     >>> of_status(404)[:2], of_status(418)[:2], of_status(599)[:2]
     (('not found', 'the caller'), ("i'm a teapot", 'the caller'), ('an error', 'the server'))
     """
-    known = STATUSES.get(status)
-    if known is None:
-        ours = status < 500
-        known = Fault("", CALLER if ours else SERVER, "the server refused" if ours else "the server failed")
+    fault = STATUSES.get(status)
+    if fault is None:
+        is_refused = status < 500
+        fault = Fault("", CALLER if is_refused else SERVER, "the server refused" if is_refused else "the server failed")
     try:
-        return known._replace(meaning=HTTPStatus(status).phrase.lower())
+        return fault._replace(meaning=HTTPStatus(status).phrase.lower())
     except ValueError:
-        return known._replace(meaning="an error")
+        return fault._replace(meaning="an error")
 
 
-def who(fault: Fault, *, asked_by_us: bool = True) -> str:
+def party_of(fault: Fault, *, asked_by_us: bool = True) -> str:
     """Return whose fault it is, from this host's view; `asked_by_us` is False for this host's answer to the server.
 
-    >>> who(of_code(-32602)), who(of_code(-32602), asked_by_us=False), who(of_code(-32603), asked_by_us=False)
-    ('the caller', 'the server', 'mcp_magic')
+    >>> party_of(of_code(-32602)), party_of(of_code(-32602), asked_by_us=False)
+    ('the caller', 'the server')
     """
-    if asked_by_us or fault.who in (NETWORK, YOU):
-        return fault.who
-    return HOST if fault.who == SERVER else SERVER
+    if asked_by_us or fault.party in (NETWORK, YOU):
+        return fault.party
+    return HOST if fault.party == SERVER else SERVER
 
 
 # Servers that send requests during a call, which 2026-07-28 does not have.
@@ -184,8 +184,8 @@ def asked_in_vain(message: object) -> str:
     >>> asked_in_vain("Cannot send 'roots/list': this transport context has no back-channel for ...")
     'roots/list'
     """
-    found = _SDK_SAYS.match(message) if isinstance(message, str) else None
-    return found[1] if found else ""
+    match = _SDK_SAYS.match(message) if isinstance(message, str) else None
+    return match[1] if match else ""
 
 
 def instead(method: str) -> str:
@@ -334,7 +334,7 @@ async def until_answered(client: Client) -> None:
 
 CLOSED = -32000  # the SDK's code for a request whose connection ended
 
-_ENDED = ("Connection closed", "Connection lost", "SSE stream ")
+_CLOSED_MESSAGES = ("Connection closed", "Connection lost", "SSE stream ")
 """Beginnings of the messages with this code, from the SDK and from `session/http.py`."""
 
 
@@ -369,7 +369,7 @@ def is_mistakable(error: Any, status: int | None) -> bool:
     """Whether the error in a server's answer, without its mark, could be taken for one that the SDK made up."""
     if not isinstance(error, dict) or not isinstance(text := error.get("message"), Said):
         return False
-    return status not in (None, 200) or text.startswith(_ENDED)
+    return status not in (None, 200) or text.startswith(_CLOSED_MESSAGES)
 
 
 def leaf(error: BaseException) -> BaseException:
@@ -397,7 +397,7 @@ without_context = _WithoutContext()
 """Context manager: an error of this package that leaves the block has no foreign error in its context."""
 
 
-def named(error: BaseException, package: str, *names: str) -> bool:
+def has_type(error: BaseException, package: str, *names: str) -> bool:
     """Whether an error is an instance of one of a package's types, given by name."""
     mro = type(error).__mro__
     return any(c.__module__.split(".")[0] == package and c.__name__ in names for c in mro)
@@ -410,7 +410,7 @@ def waited_in_vain(error: BaseException) -> bool:
 
 def is_mcp_error(error: BaseException) -> bool:
     """Whether an error is a JSON-RPC error, from the server or made up by the SDK."""
-    return named(error, "mcp", "MCPError")
+    return has_type(error, "mcp", "MCPError")
 
 
 def is_transport_error(error: BaseException) -> bool:
@@ -421,15 +421,15 @@ def is_transport_error(error: BaseException) -> bool:
     """
     return (
         (isinstance(error, OSError | EOFError) and not waited_in_vain(error))
-        or named(error, "httpx2", "TransportError")
-        or named(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
-        or named(error, "websockets", "ConnectionClosed")
+        or has_type(error, "httpx2", "TransportError")
+        or has_type(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
+        or has_type(error, "websockets", "ConnectionClosed")
     )
 
 
 def is_unreachable(error: BaseException) -> bool:
     """Whether an HTTP request could not connect to its server."""
-    return named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
+    return has_type(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
 
 
 def is_closed(error: BaseException) -> bool:
@@ -447,16 +447,16 @@ def has_ended(error: BaseException) -> bool:
     """
     if isinstance(error, RuntimeError) and str(error).startswith("Client must be used within"):
         return True
-    return getattr(error, "code", None) == CLOSED and str(error).startswith(_ENDED) and not is_said(error)
+    return getattr(error, "code", None) == CLOSED and str(error).startswith(_CLOSED_MESSAGES) and not is_said(error)
 
 
 def chain_text(error: BaseException) -> str:
     """Return the texts of an error and of its causes; libraries wrap the telling one."""
     texts: list[str] = []
-    seen: BaseException | None = error
-    while seen is not None and len(texts) < 8:
-        texts.append(f"{type(seen).__name__}: {seen}")
-        seen = seen.__cause__ or seen.__context__
+    link: BaseException | None = error
+    while link is not None and len(texts) < 8:
+        texts.append(f"{type(link).__name__}: {link}")
+        link = link.__cause__ or link.__context__
     if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
         texts.append("refused")
     return "; ".join(texts)

@@ -99,21 +99,21 @@ class ErrorLog:
 
     def tail(self, position: int = 0) -> str:
         """Return the output since a position, at most its last 64 KiB, without hidden parts; also after `close`."""
-        found = self._tail()
-        begin, shown = found.end - len(found.data), b""
+        output = self._tail()
+        begin, text = output.end - len(output.data), b""
         position = max(position, begin)
-        for start, end in [*self._hidden, (found.end, found.end)]:
-            shown += found.data[position - begin : max(start, position) - begin]
+        for start, end in [*self._hidden, (output.end, output.end)]:
+            text += output.data[position - begin : max(start, position) - begin]
             position = max(position, end)
-        return shown.decode("utf-8", "replace")
+        return text.decode("utf-8", "replace")
 
     def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
         """Hide the output so far from `tail`, or what a pattern matches and all after it; the trace has it."""
-        found = self._tail()
-        begin = found.end - len(found.data)
-        match = pattern.search(found.data) if pattern is not None else None
+        output = self._tail()
+        begin = output.end - len(output.data)
+        match = pattern.search(output.data) if pattern is not None else None
         if pattern is None or match is not None:
-            self._hidden.append((begin + match.start() if match is not None else 0, found.end))
+            self._hidden.append((begin + match.start() if match is not None else 0, output.end))
 
     def _tail(self) -> Written:
         with self._lock:
@@ -218,13 +218,13 @@ class Lines:
         """
         if not (self.is_behind or (last and self._rest)):
             return
-        found = self._errlog.since(self._read)
-        rest = self._rest if found.start == self._read else b""
-        self._read = found.end
-        *lines, self._rest = (rest + found.data).split(b"\n")
+        output = self._errlog.since(self._read)
+        rest = self._rest if output.start == self._read else b""
+        self._read = output.end
+        *lines, self._rest = (rest + output.data).split(b"\n")
         if last or len(self._rest) > LONGEST_LINE:
             lines, self._rest = [*lines, self._rest], b""
-        when = min(found.when + TICK, time())  # not before the request that it is about
+        when = min(output.when + TICK, time())  # not before the request that it is about
         for line in lines:
             if line.strip():
                 yield when, line.rstrip().decode("utf-8", "replace")
@@ -251,7 +251,7 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
     A session to it that is opened in this context takes it over; otherwise it is killed at the end. Does nothing if the
     SDK is already imported, or if such a server was started and not taken over yet.
     """
-    if "mcp" in sys.modules or os.name != "posix" or IN_BROWSER or any(known == spec for known, _ in _early_logs):
+    if "mcp" in sys.modules or os.name != "posix" or IN_BROWSER or any(early == spec for early, _ in _early_logs):
         yield
         return
     import anyio
@@ -282,9 +282,9 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
 
 def log_for(spec: StdioSpec) -> ErrorLog:
     """Return the log of the server that was started early for a spec, or a new log."""
-    for known, log in _early_logs:
-        if known == spec:
-            _early_logs.remove((known, log))
+    for early, log in _early_logs:
+        if early == spec:
+            _early_logs.remove((early, log))
             return log
     return ErrorLog()
 
@@ -416,13 +416,13 @@ def cause(stderr: str) -> list[str]:
     for line, rank in _Reader().read(stderr):
         ranks.setdefault(line, rank)
     lines = list(ranks)
-    chosen = [line for line in lines if ranks[line] == _TELLS]
-    if not chosen:
+    causes = [line for line in lines if ranks[line] == _TELLS]
+    if not causes:
         return lines[-LAST_LINES:] or [line.strip() for line in stderr.splitlines() if line.strip()][-LAST_LINES:]
     if ranks[lines[0]] == _PLAIN:
-        chosen.insert(0, lines[0])
+        causes.insert(0, lines[0])
     half = MAX_LINES // 2
-    return chosen if len(chosen) <= MAX_LINES else chosen[:half] + chosen[-half:]
+    return causes if len(causes) <= MAX_LINES else causes[:half] + causes[-half:]
 
 
 def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
@@ -433,8 +433,8 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     from mcp.client.stdio import get_default_environment
 
     words = dict.fromkeys(re.findall(r"\b[A-Za-z]\w+\b", stderr))
-    named = dict.fromkeys(word.upper() if "_" in word else word for word in words if "_" in word or word.isupper())
-    missing = [name for name in named if name in os.environ and name not in {*get_default_environment(), *env}]
+    variables = dict.fromkeys(word.upper() if "_" in word else word for word in words if "_" in word or word.isupper())
+    missing = [name for name in variables if name in os.environ and name not in {*get_default_environment(), *env}]
     hint = "`{0}` is set here but not passed on: `--env {0}` right after `{1}`"
     return [hint.format(name, typed) for name in missing[:VARIABLES]]
 
@@ -449,8 +449,8 @@ class _Reader:
 
     def read(self, stderr: str) -> Iterator[tuple[str, int]]:
         """Yield the lines, each with its rank."""
-        for whole in stderr.splitlines():
-            part = whole if whole.startswith("{") else whole[:LOOKED_AT]
+        for raw in stderr.splitlines():
+            part = raw if raw.startswith("{") else raw[:LOOKED_AT]
             line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
             if source := _SOURCE.match(line):
                 self._source = f" ({source['python'] or source['node']}, line {source['line']})"

@@ -29,7 +29,7 @@ def test_levels_are_those_of_the_protocol():
 
 def test_every_code_has_somebody_whose_fault_it_is():
     somebody = {"the caller", "mcp_magic", "the server", "the network", "you"}
-    assert {meant.who for meant in [*CODES.values(), *STATUSES.values()]} == somebody
+    assert {fault.party for fault in [*CODES.values(), *STATUSES.values()]} == somebody
 
 
 async def test_a_result_of_2026_without_type_is_complete(host):

@@ -61,18 +61,18 @@ class PendingReply:
 class Attempt:
     """One attempt of a request, as far as the transport knows it: how HTTP answered, and what was sent.
 
-    `awaited` is the last JSON-RPC request, `body` the beginning of the body of an HTTP error, and `begun` the end of
-    the server's stderr when it was sent. `had_session` is whether it named its session. `task` is the task that a
-    server has made of a call, or None. `unusable` are the definitions of a list that cannot be used.
+    `awaited` is the last JSON-RPC request, `body` the beginning of the body of an HTTP error, and `stderr_offset` the
+    end of the server's stderr when it was sent. `had_session` is whether it named its session. `task` is the task that
+    a server has made of a call, or None. `unusable` are the definitions of a list that cannot be used.
     """
 
     __slots__ = (
-        *("_cancelled", "_task", "awaited", "begun", "body", "content_type", "error", "over", "refused", "retry_after"),
-        *("had_session", "status", "task", "unusable", "written"),
+        *("_cancelled", "_task", "awaited", "body", "content_type", "error", "over", "refused", "retry_after"),
+        *("had_session", "status", "stderr_offset", "task", "unusable", "written"),
     )
 
-    def __init__(self, begun: Position | None = None) -> None:
-        self.begun = begun
+    def __init__(self) -> None:
+        self.stderr_offset: Position | None = None
         self.status: int | None = None
         self.content_type = self.body = ""
         self.error: Exception | None = None
@@ -127,14 +127,14 @@ def keep_alive(event: str, info: dict[str, Any]) -> None:
     """
     if not event.endswith("connect_tcp.complete"):
         return
-    found = info["return_value"].get_extra_info("socket") if "return_value" in info else None
-    if found is None:
+    connection = info["return_value"].get_extra_info("socket") if "return_value" in info else None
+    if connection is None:
         return
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
         if (option := getattr(socket, name, None)) is not None:
             with suppress(OSError):  # the system does not allow it
-                found.setsockopt(socket.IPPROTO_TCP, option, value)
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def retry_after(value: Any) -> float | None:

@@ -34,8 +34,8 @@ def check_seconds(where: str, **seconds: Any) -> None:
     """
     for name, value in seconds.items():
         if value is not None and (isinstance(value, bool) or not (isinstance(value, Real) and float(value) > 0)):
-            got = f"{name}={one_line(repr(value), 60)}"
-            raise ArgumentsError(f"{where}: {got}: expected seconds above 0 ({name}=2.5), or None for no limit")
+            text = f"{name}={one_line(repr(value), 60)}"
+            raise ArgumentsError(f"{where}: {text}: expected seconds above 0 ({name}=2.5), or None for no limit")
 
 
 RESTART_SECONDS = 0.05  # minimum seconds between two restarts: a server may report a hundred thousand times

@@ -73,7 +73,7 @@ class ProgressMeter:
         return (self.done - self._from) / seconds if self._since >= 0 and seconds >= RATE_SECONDS else None
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds until the end at the current rate, or None."""
         rate = self.rate
         if self.total is None or not rate or self.done >= self.total:
@@ -95,23 +95,23 @@ class ProgressMeter:
         """
         if not self.count:
             return []
-        said = [amount_text(self.done, self.total)]
+        parts = [amount_text(self.done, self.total)]
         if rate := self.rate:
-            said.append(f"{figure(float(f'{rate:.2g}'))}/s")
-        if running and (left := self.left) is not None and left >= 1:
-            said.append(f"{duration(round(left))} left")
-        return said
+            parts.append(f"{figure(float(f'{rate:.2g}'))}/s")
+        if running and (seconds := self.seconds_left) is not None and seconds >= 1:
+            parts.append(f"{duration(round(seconds))} left")
+        return parts
 
 
-def amount_text(done: float, total: float | None) -> str:
+def amount_text(amount: float, total: float | None) -> str:
     """Return an amount and its total as text.
 
     >>> amount_text(3, 10), amount_text(1234567, None), amount_text(12, 10), amount_text(0.5, 2)
     ('3 of 10 (30 %)', '1,234,567', '12 of 10 (100 %)', '0.5 of 2 (25 %)')
     """
     if not total or not math.isfinite(total) or total < 0:
-        return figure(done)
-    return f"{figure(done)} of {figure(total)} ({math.floor(min(max(done / total, 0), 1) * 100)} %)"
+        return figure(amount)
+    return f"{figure(amount)} of {figure(total)} ({math.floor(min(max(amount / total, 0), 1) * 100)} %)"
 
 
 def figure(value: float) -> str:

@@ -89,7 +89,7 @@ class QuestionQueue:
             self._histories[call] = _History(LONGEST_REST)
         return self._histories[call]
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait a moment until an interrupted call has no more questions."""
         if self.settling is not None:
             await asyncio.wait({self.settling}, timeout=SETTLED_SECONDS)

@@ -47,13 +47,13 @@ class Failure(Enum):
     """The server did not start on the request: HTTP 429 or 503."""
     UNSENT = auto()
     """The request did not reach the server."""
-    LOST = auto()
+    DROPPED = auto()
     """The connection ended; the request may have run."""
     LATE = auto()
     """No answer came in time; the request may have run."""
 
 
-MAY_HAVE_RUN = frozenset((Failure.LOST, Failure.LATE))
+MAY_HAVE_RUN = frozenset((Failure.DROPPED, Failure.LATE))
 
 
 LASTED_SECONDS = 60.0  # after something that lasted this many seconds, the next pause is the first again
@@ -81,7 +81,7 @@ class Backoff:
         return time.monotonic() - self._started
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until it is given up."""
         return max(0.0, self._total - self.away)
 
@@ -147,13 +147,13 @@ class RetryPolicy:
         return Backoff(self.first, self.longest, jitter=self.jitter)
 
 
-SENDER = RetryPolicy({Failure.FORGOTTEN: 1, Failure.BUSY: 2, Failure.UNSENT: 3, Failure.LOST: 1})
+SENDER = RetryPolicy({Failure.FORGOTTEN: 1, Failure.BUSY: 2, Failure.UNSENT: 3, Failure.DROPPED: 1})
 """The sender of requests. It waits for the reconnect, and as long as a busy server says."""
 
-MODEL = RetryPolicy({Failure.UNSENT: 2, Failure.LOST: 2, Failure.LATE: 2}, first=0.2, longest=2.0, jitter=0.2)
+MODEL = RetryPolicy({Failure.UNSENT: 2, Failure.DROPPED: 2, Failure.LATE: 2}, first=0.2, longest=2.0, jitter=0.2)
 """A call for a model. The sender has waited for a busy server already."""
 
-ROWS = RetryPolicy(dict.fromkeys((Failure.BUSY, Failure.UNSENT, Failure.LOST, Failure.LATE), 7))
+ROWS = RetryPolicy(dict.fromkeys((Failure.BUSY, Failure.UNSENT, Failure.DROPPED, Failure.LATE), 7))
 """A row of a map, whose calls do not wait in the sender for a busy server."""
 
 BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
@@ -189,7 +189,7 @@ def failure_of(error: Exception) -> Failure:
     """Return what an error of a request means for another attempt."""
     match error:
         case SessionClosedError():
-            return Failure.LOST if error.sent else Failure.UNSENT
+            return Failure.DROPPED if error.sent else Failure.UNSENT
         case RequestTimeoutError():
             return Failure.LATE
         case ProtocolError() if error.status in BUSY:
@@ -209,7 +209,7 @@ def failure_of_attempt(error: Exception, attempt: Attempt) -> Failure:
         return Failure.BUSY
     if not is_closed(error):
         return Failure.FINAL
-    return Failure.UNSENT if attempt.refused and not attempt.written else Failure.LOST
+    return Failure.UNSENT if attempt.refused and not attempt.written else Failure.DROPPED
 
 
 def is_repeatable(spec: Spec, tool: Any) -> bool:

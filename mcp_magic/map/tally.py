@@ -275,7 +275,7 @@ class RowMeter:
         rate = tally.rate_text(self._seconds())
         if not running:
             return [*tally.rows(), *filter(None, [self._advice()]), *rate]
-        rest = meter.left or 0.0
+        rest = meter.seconds_left or 0.0
         return [amount_text(meter.done, meter.total), *rate, *([f"{duration(round(rest))} left"] if rest >= 1 else [])]
 
     def remark(self, state: State) -> str:

@@ -343,7 +343,7 @@ class CallSender:
 
         def check(raw: CallToolResult, attempt: Attempt) -> None:
             nonlocal task, offset, output
-            task, offset = attempt.task, attempt.begun
+            task, offset = attempt.task, attempt.stderr_offset
             if task is None:
                 output = self._check_output(raw, definition or self._catalog.tools.get(call.tool))
 

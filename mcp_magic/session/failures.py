@@ -31,6 +31,7 @@ from mcp_magic.protocol import (
     asked_in_vain,
     chain_text,
     has_ended,
+    has_type,
     instead,
     is_closed,
     is_mcp_error,
@@ -38,11 +39,10 @@ from mcp_magic.protocol import (
     is_transport_error,
     is_unreachable,
     leaf,
-    named,
     of_code,
     of_status,
+    party_of,
     waited_in_vain,
-    who,
 )
 from mcp_magic.records import without_bars
 from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, full_text, of_body
@@ -174,7 +174,7 @@ def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
 def refused_with(status: int) -> Reason:
     """Say what an HTTP status means and whose fault it is."""
     fault = of_status(status)
-    return Reason(f"HTTP {status} ({fault.meaning}; fault: {who(fault)})", fault.help)
+    return Reason(f"HTTP {status} ({fault.meaning}; fault: {party_of(fault)})", fault.help)
 
 
 # Errors while a session is opened.
@@ -231,15 +231,15 @@ def _explain(error: BaseException, place: ErrorContext) -> errors.MCPMagicError:
         return errors.CommandNotFoundError(sentence(f"{name}: {not_started(spec, error).text}"))
     if isinstance(spec, InProcessSpec):
         return errors.ConnectError(f"{name}: {where} failed to start: {text_of(error, place)}")
-    if named(error, "httpx2", "HTTPStatusError") or (status >= 400 and is_mcp_error(error)):
+    if has_type(error, "httpx2", "HTTPStatusError") or (status >= 400 and is_mcp_error(error)):
         return _http_status(error, place, opening)
     if is_unreachable(error) or isinstance(error, OSError):
         return errors.UnreachableError(sentence(f"{name}: {unreachable(error, where).text}"))
-    if named(error, "httpx2", "UnsupportedProtocol", "InvalidURL") or named(error, "websockets", "InvalidURI"):
+    if has_type(error, "httpx2", "UnsupportedProtocol", "InvalidURL") or has_type(error, "websockets", "InvalidURI"):
         return errors.TargetError(f"{name}: {where!r} is not a usable URL: {text_of(error, place)}")
-    if named(error, "websockets", "InvalidStatus"):
+    if has_type(error, "websockets", "InvalidStatus"):
         return _http_status(error, place, opening)
-    foreign = named(error, "websockets", "WebSocketException")
+    foreign = has_type(error, "websockets", "WebSocketException")
     if has_ended(error) or (is_transport_error(error) and not foreign):
         return _exited(place, error)
     if foreign or is_mcp_error(error) or isinstance(error, RuntimeError | ValueError):
@@ -269,7 +269,7 @@ _ILLEGAL_HEADER = re.compile(r"illegal header line: \w+\(b(['\"])(.*)\1\)")  # o
 
 
 def _exited(place: ErrorContext, error: BaseException) -> errors.ConnectError:
-    if named(error, "httpx2", "SSEError"):  # of the stream of a session
+    if has_type(error, "httpx2", "SSEError"):  # of the stream of a session
         return errors.NotAnMCPServerError(sentence(f"{place.name}: {place.spec.where}: {text_of(error, place)}"))
     if isinstance(place.spec, StdioSpec):
         stderr = place.cause_lines()
@@ -585,7 +585,7 @@ def _code_words(cause: Any, place: ErrorContext, title: str) -> str:
     if method := asked_in_vain(str(cause)):
         return instead(method)
     fault = of_code(cause.code, title.rpartition(" ")[2], cause)
-    text = f"{clause(text_of(cause, place))} ({cause.code}, {fault.meaning}; fault: {who(fault)})"
+    text = f"{clause(text_of(cause, place))} ({cause.code}, {fault.meaning}; fault: {party_of(fault)})"
     todo = fault.help.replace("{server}", place.name)
     more = "; ".join(part for part in (_details(cause.data), todo) if part)
     return f"{text}\n  {place.masked(more)}" if more else text

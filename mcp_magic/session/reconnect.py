@@ -160,7 +160,7 @@ class ReconnectPolicy:
     async def rest(self, on_pause: Callable[[], None]) -> bool:
         """Pause before the next attempt; return False to give up or to leave the session."""
         assert self.backoff is not None
-        if self.backoff.left <= 0:
+        if self.backoff.seconds_left <= 0:
             self.leave_for(NextStep.GIVE_UP)
             return False
         pause = self.backoff.pause()

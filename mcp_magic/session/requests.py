@@ -27,7 +27,7 @@ from mcp_magic.flight.deadline import check_seconds
 from mcp_magic.flight.progress import Reports
 from mcp_magic.flight.request import NOBODY, Answerers, InFlightRequest, Limits, Look
 from mcp_magic.flight.retry import MAY_HAVE_RUN, Failure, Retries, failure_of_attempt
-from mcp_magic.protocol import leaf, named, until_answered, without_context
+from mcp_magic.protocol import has_type, leaf, until_answered, without_context
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import (
     away,
@@ -72,7 +72,7 @@ def most_at_once() -> int:
     return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))
 
 
-ENDED = {asyncio.CancelledError: "was interrupted", TimeoutError: "timed out", RequestTimeoutError: "timed out"}
+INTERRUPTIONS = {asyncio.CancelledError: "was interrupted", TimeoutError: "timed out", RequestTimeoutError: "timed out"}
 """How the wait for an answer ends while its server may go on."""
 
 
@@ -92,7 +92,7 @@ class AbandonedCall:
 
     def note(self, client: Client, call: InFlightRequest, attempt: Attempt, error: BaseException) -> None:
         """Note that a call has failed. It is kept if its server may go on with it, and is the first in its session."""
-        how = ENDED.get(type(error))
+        how = INTERRUPTIONS.get(type(error))
         if how is not None and self.client is not client:
             self.client, self._attempt, self._is_pinged = client, attempt, False
             self._what = f"{one_line(call.title, 60)}, which {how}"
@@ -246,7 +246,7 @@ class RequestSender:
                 client = await self.open_client(title, timeout)
             self.traffic.failures += how.is_counted
             with without_context:
-                raise self._failed(failure, attempt, title, timeout, retries)
+                raise self._error_of(failure, attempt, title, timeout, retries)
 
     def _waits_for(self) -> str:
         """Return what requests wait for besides the answer, or ""."""
@@ -271,9 +271,9 @@ class RequestSender:
         check: Callable[[T, Attempt], None] | None = None,
     ) -> T:
         place, traffic = self._place, self.traffic
-        attempt.begun = place.position() if self._has_stderr else None
+        attempt.stderr_offset = place.position() if self._has_stderr else None
         if not traffic.in_flight:
-            place.stderr_offset = attempt.begun
+            place.stderr_offset = attempt.stderr_offset
         token = current_attempt.set(attempt)
         started = time.perf_counter()
         traffic.in_flight += 1
@@ -284,7 +284,7 @@ class RequestSender:
                 answer = await send(client)
             else:
                 if self._questions.settling is not None:
-                    await self._questions.settled()
+                    await self._questions.wait_until_settled()
                 answer = await call.wait(send(client), self._questions.calls)
             _check_kind(answer)
             if check is not None:
@@ -322,7 +322,7 @@ class RequestSender:
         wants_handshake = not retries.repeats[Failure.FORGOTTEN] and self._wants_handshake(client, error, attempt)
         failure = Failure.FORGOTTEN if wants_handshake else failure_of_attempt(error, attempt)
         comes_back = supervisor.comes_back or supervisor.client is not None
-        if failure in (Failure.UNSENT, Failure.LOST) and not comes_back:
+        if failure in (Failure.UNSENT, Failure.DROPPED) and not comes_back:
             return False
         pause = retries.pause(failure, attempt.retry_after)
         if pause is None:
@@ -344,12 +344,12 @@ class RequestSender:
             return False
         return wants_handshake(failure, attempt.status)
 
-    def _failed(
+    def _error_of(
         self, failure: Exception, attempt: Attempt, title: str, timeout: float | None, retries: Retries
     ) -> Exception:
         if isinstance(attempt.error, AuthorizationError):
             return AuthorizationError(*attempt.error.args)
-        if named(cause := leaf(failure), "mcp", "InputRequiredRoundsExceededError"):
+        if has_type(cause := leaf(failure), "mcp", "InputRequiredRoundsExceededError"):
             return SessionError(f"{title}: asked {cause.max_rounds} times; given up.")  # type: ignore[attr-defined]
         error = request_error(failure, self._place, title, timeout, attempt)
         meaning = failure_of_attempt(failure, attempt)
@@ -365,7 +365,7 @@ class RequestSender:
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
                 return lost_error(self._place.name, title, attempt.error or failure, self._place)
             if error.sent and not retries.is_harmless:
-                return closed_error(self._place, failure, title, attempt.begun)
+                return closed_error(self._place, failure, title, attempt.stderr_offset)
         return error
 
     async def open_client(self, title: str = "", timeout: float | None = None) -> Client:

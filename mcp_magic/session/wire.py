@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.config.specs import HttpSpec, Spec, SseSpec, StdioSpec
 from mcp_magic.flight.attempt import Attempt
-from mcp_magic.protocol import named
+from mcp_magic.protocol import has_type
 from mcp_magic.results.reasons import MAX_LINE, with_data
 from mcp_magic.session.negotiation import Probe
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
@@ -95,7 +95,7 @@ class ErrorContext:
 def text_of(error: BaseException, place: ErrorContext) -> str:
     """Return the telling line of an error, with what the `data` of a JSON-RPC error says more, secrets masked."""
     text = str(error).strip() or type(error).__name__
-    if named(error, "pydantic_core", "ValidationError"):
+    if has_type(error, "pydantic_core", "ValidationError"):
         first = error.errors()[0]  # type: ignore[attr-defined]
         text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return place.masked(with_data(text, getattr(error, "data", None))[: 2 * MAX_LINE])[:MAX_LINE]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import duration, json_text, plural
 from mcp_magic.config.masking import Masker
 from mcp_magic.errors import NotFoundError
-from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
+from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, party_of
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.stderr import ErrorLog, Lines
 
@@ -487,7 +487,7 @@ class Recorder:
 def fault(entry: Entry) -> str | None:
     """Return whose fault a failed message is (`mcp_magic.protocol`); None for other messages and a tool's errors."""
     if entry.gave_up is not None:
-        return entry.gave_up.who
+        return entry.gave_up.party
     if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
         return SERVER  # an answer without a request
     if not entry.failed or entry.kind == "line":
@@ -495,7 +495,7 @@ def fault(entry: Entry) -> str | None:
     if entry.kind == "garbage":
         return SERVER
     if entry.status is not None and entry.status >= 400:
-        return who(of_status(entry.status))
+        return party_of(of_status(entry.status))
     error = entry.message.get("error")
     if not isinstance(error, dict):
         return None
@@ -503,6 +503,6 @@ def fault(entry: Entry) -> str | None:
         return SERVER
     # an incoming answer belongs to our request, an outgoing one to the server's
     is_theirs = entry.direction != OUT
-    return who(
+    return party_of(
         of_code(error.get("code"), entry.method, error.get("message") if is_theirs else ""), asked_by_us=is_theirs
     )

@@ -24,7 +24,7 @@ def with_facts(error, **facts):
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (with_facts(SessionClosedError("lost"), sent=True), Failure.LOST),
+        (with_facts(SessionClosedError("lost"), sent=True), Failure.DROPPED),
         (with_facts(SessionClosedError("lost"), sent=False), Failure.UNSENT),
         (RequestTimeoutError("late"), Failure.LATE),
         (UnreachableError("nobody listens"), Failure.UNSENT),
@@ -41,7 +41,7 @@ def test_errors_say_whether_the_request_may_have_run(error, failure):
     assert failure_of(error) is failure
 
 
-@pytest.mark.parametrize("failure", [Failure.LOST, Failure.LATE])
+@pytest.mark.parametrize("failure", [Failure.DROPPED, Failure.LATE])
 @pytest.mark.parametrize("policy", [MODEL, ROWS])
 def test_only_a_harmless_request_is_repeated_when_it_may_have_run(policy, failure):
     assert policy.allows(failure, 0, is_harmless=True)
