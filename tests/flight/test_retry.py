@@ -43,7 +43,7 @@ def test_errors_say_whether_the_request_may_have_run(error, failure):
 
 @pytest.mark.parametrize("failure", [Failure.DROPPED, Failure.LATE])
 @pytest.mark.parametrize("policy", [MODEL, ROWS])
-def test_only_a_harmless_request_is_repeated_when_it_may_have_run(policy, failure):
+def test_only_harmless_requests_that_may_have_run_are_repeated(policy, failure):
     assert policy.allows(failure, 0, is_harmless=True)
     assert not policy.allows(failure, 0, is_harmless=False)
     assert policy.allows(Failure.UNSENT, 0, is_harmless=False)
@@ -61,7 +61,7 @@ def test_only_a_harmless_request_is_repeated_when_it_may_have_run(policy, failur
         (Limits(waits_if_busy=False), [0.0]),
     ],
 )
-def test_a_busy_server_is_waited_for_twice_and_within_the_deadline(limits, waits):
+def test_a_busy_server_is_waited_for_twice(limits, waits):
     retries = Retries(limits, is_harmless=False)
     pauses = [retries.pause(Failure.BUSY, wait) for wait in waits]
     if waits == [20.0, 30.0]:

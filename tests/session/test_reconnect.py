@@ -106,4 +106,4 @@ def test_a_clock_that_is_set_moves_no_attempt(monkeypatch, jump):
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + jump)
     assert re.fullmatch(r"lost \d s ago, tried once, next in \d s", away(backoff))
-    assert backoff.left > 290
+    assert backoff.seconds_left > 290
