@@ -18,13 +18,13 @@ from mcp_magic.display.document import Part, terminal_width
 from mcp_magic.display.json import brief
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import shorten
+from mcp_magic.schema.engine import DRAFT_3, DRAFTS, CompiledSchema, schema_problem
 from mcp_magic.schema.patterns import MAX_NODES, is_checked
 from mcp_magic.schema.repair import SCHEMA_LISTS, SCHEMA_TABLES, SINGLE_SCHEMAS
 from mcp_magic.schema.resolve import REFERENCES, Resolver
-from mcp_magic.schema.validate import is_bounded, is_surely_valid, make_validator, schema_problem
+from mcp_magic.schema.validate import is_bounded
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 
@@ -497,7 +497,6 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
     if choice and kind == "argument":
         problem = f"{choice} at the root, which OpenAI and Anthropic refuse"
         yield Finding("schema-root-choice", NOTE, owner, problem, "put the choice into an argument")
-    checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
     count = 0
     for count, (where, node, branch) in enumerate(parts(schema), 1):  # noqa: B007
@@ -506,8 +505,8 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         if not branch:  # a branch may require what another part defines
             yield from _required(node, here)
         yield from _patterns(node, here)
-        if checker is not None:
-            yield from _values(node, resolver, checker, here)
+        if not invalid:
+            yield from _values(node, resolver, here)
     if count >= MAX_NODES:
         problem = f"it has more than {MAX_NODES:,} schemas; the rest is neither shown nor checked"
         yield Finding("schema-large", WARNING, owner, problem, "make several tools of it, or leave parts untyped")
@@ -517,32 +516,22 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
 
 
 def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
-    if is_surely_valid(schema):
-        return
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import validator_for
-
     dialect = schema.get("$schema") if isinstance(schema, Mapping) else None
-    judge: Any = Draft202012Validator
-    if dialect is not None:
-        unknown: Any = None
-        judge = validator_for(schema, default=unknown) if isinstance(dialect, str) else None
-    if judge is None:
-        text = f"its dialect {brief(dialect, 80)} is unknown; it was read as 2020-12"
+    if dialect is not None and not (isinstance(dialect, str) and dialect.rstrip("#") in (*DRAFTS, DRAFT_3)):
+        problem = f"its dialect {brief(dialect, 80)} is unknown; it was read as 2020-12"
         yield Finding(
-            "schema-dialect", WARNING, owner, text, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
+            "schema-dialect", WARNING, owner, problem, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
         )
-        judge = Draft202012Validator
     try:
-        problem = schema_problem(schema, judge)
+        mistake = schema_problem(schema)
     except RecursionError:
-        problem = None
+        mistake = None
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")
-    if problem is not None:
-        path = "/".join(str(step) for step in problem.absolute_path) or "its root"
-        text = f"not valid JSON Schema at {path}: {problem.message[:160]}"
-        place_text = f"{owner}, output" if kind == "output" else owner
-        yield Finding("schema-invalid", ERROR, place_text, text, "fix the schema: hosts refuse the tool or its calls")
+    if mistake is not None:
+        path, words = mistake
+        problem = f"not valid JSON Schema at {'/'.join(map(str, path)) or 'its root'}: {words[:160]}"
+        label = f"{owner}, output" if kind == "output" else owner
+        yield Finding("schema-invalid", ERROR, label, problem, "fix the schema: hosts refuse the tool or its calls")
 
 
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
@@ -591,7 +580,7 @@ def _patterns(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
             yield Finding("schema-pattern", WARNING, here, problem, "write a small regular expression of ECMA 262")
 
 
-def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, here: str) -> Iterator[Finding]:
+def _values(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
     """Yield defaults and examples that do not fit their own schema."""
     values = [("default", node["default"])] if "default" in node else []
     examples = node.get("examples")
@@ -600,15 +589,14 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
     kinds = _PYTHON.get(str(node.get("type")), ()) if only_typed else ()
     if all(type(value) in kinds for _, value in values) or not _is_small(node, resolver):
         return
-    judge = checker.evolve(schema={key: value for key, value in node.items() if key not in ("default", "examples")})
+    root = resolver.root if isinstance(resolver.root, Mapping) else {}
+    shared = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
+    rest = {key: part for key, part in node.items() if key not in ("default", "examples")}
+    compiled = CompiledSchema({**shared, **rest}, formats=False)
     for name, value in values:
-        try:
-            problem = next(judge.iter_errors(value), None)
-        except Exception:  # a dead reference or a keyword of another draft: other findings report it
-            return
-        if problem is not None and not (name == "default" and value is None):
-            text = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
-            yield Finding("schema-default", WARNING, here, text, f"fix the {name}, or the schema")
+        if not compiled.fits(value) and not (name == "default" and value is None):
+            problem = f"the {name} {brief(value, 60)} does not fit its schema"
+            yield Finding("schema-default", WARNING, here, problem, f"fix the {name}, or the schema")
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:

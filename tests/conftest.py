@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from IPython.core.history import HistoryManager
 
-from mcp_magic.schema.validate import import_jsonschema
 from tests.skipped import note
 from tests.support.clocks import slept  # noqa: F401
 from tests.support.hosts import handshake, host, patient, quick, soon, spotless  # noqa: F401
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("TEST_RUN_PID", str(os.getpid()))  # the same in all workers of a run
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
 HistoryManager.hist_file.default_value = ":memory:"  # else each shell has a thread, and writes into your history
-import_jsonschema()  # before a test does it without our haste
 
 # `make test` tries the same few examples each time, `make fuzz` many new ones. One that fails is printed as a call, to
 # be pinned with @example, and kept in no database: what a run finds does not depend on the runs before it.

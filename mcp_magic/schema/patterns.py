@@ -128,9 +128,6 @@ MAX_STEPS = 50_000  # references and `allOf` parts that are followed to make tho
 MAX_DEPTH = 64
 """Levels of a schema that are read. JSON over the wire has at most 200, and each level of properties takes two."""
 
-MAX_CHECKS = 20_000  # subschemas that one validation may try: at most half a second of work
-CHECKS_PER_VALUE = 20  # further subschemas that a validation may try for each value inside the validated one
-
 
 class Budget:
     """What remains of a schema's limits; `made` counts all fields, also those that the limits do not concern."""
@@ -157,32 +154,6 @@ class Budget:
         granted = min(count, self.nodes)
         self.nodes -= granted
         return granted
-
-
-class StepsExceeded(Exception):
-    """A validation has used up its steps, so it is unknown whether the value fits."""
-
-
-_steps_left: ContextVar[list[int] | None] = ContextVar("steps_left", default=None)
-
-
-@contextmanager
-def limited_steps(value: Any) -> Iterator[None]:
-    """Limit the steps of a validation of `value`; `spend_step` raises when they are used up."""
-    token = _steps_left.set([MAX_CHECKS + CHECKS_PER_VALUE * measure(value)[0]])
-    try:
-        yield
-    finally:
-        _steps_left.reset(token)
-
-
-def spend_step(steps: int = 1) -> None:
-    """Count steps of the running validation; `StepsExceeded` if none are left."""
-    remaining = _steps_left.get()
-    if remaining is not None:
-        remaining[0] -= steps
-        if remaining[0] < 0:
-            raise StepsExceeded
 
 
 def measure(value: Any) -> tuple[int, int]:

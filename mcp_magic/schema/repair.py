@@ -28,6 +28,9 @@ _ALIASES = {"int": "integer", "float": "number", "double": "number", "str": "str
 TUPLES = "https://json-schema.org/draft/2019-09/schema"
 """The newest draft in which `items` may be a list. A schema with such a list and no draft is read by it."""
 
+DRAFT_4 = "http://json-schema.org/draft-04/schema"
+"""The draft by which a schema of draft-03 is read, once it lists the properties that it requires."""
+
 SCHEMA_TABLES = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "schemas")
 SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SINGLE_SCHEMAS = (
@@ -85,10 +88,10 @@ def _repaired(source: Any) -> Repaired:
     if not isinstance(source, Mapping):
         return Repaired(source, source, source, ())
     draft = str(source.get("$schema") or "")
-    if "draft-03" in draft:
-        return Repaired(source, source, source, ())
     walk = _Walk(has_flags="draft-04" in draft)
     schema = walk.schema(source, "", 0)
+    if "draft-03" in draft:
+        schema = {**schema, "$schema": DRAFT_4}
     if walk.tuples and not walk.prefixes and not any(name in draft for name in ("draft-0", "2019-09")):
         walk.note(walk.tuples, "a list in `items` is read as a tuple")
         schema = {**schema, "$schema": TUPLES}
