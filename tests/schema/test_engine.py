@@ -57,7 +57,10 @@ SCHEMAS: list[Any] = [
     {"$schema": DRAFT4, "type": "integer"},
     {"$schema": DRAFT4, "not": {"minimum": 0, "exclusiveMinimum": True}},
     {"$schema": DRAFT7, "$id": DRAFT7}
-    | {"allOf": [{"$ref": "#/definitions/nonNegativeInteger"}], "definitions": {"nonNegativeInteger": TREE}},
+    | {
+        "allOf": [{"$ref": "#/definitions/nonNegativeInteger"}],
+        "definitions": {"nonNegativeInteger": {"properties": {"n": INTEGER}}},
+    },
     {"$schema": "http://127.0.0.1:9/unknown", "type": "integer"},
     *({"dependentRequired": {"n": ["m"]}}, {"unevaluatedProperties": False, "properties": {"n": {}}}),
     *({"x-own": 1, "type": "integer"}, {"contentEncoding": "base64"}, {"discriminator": {"propertyName": "n"}}),
