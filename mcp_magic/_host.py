@@ -154,7 +154,7 @@ def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
 
 
 def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
-    """Find the server of a resource: the one that lists it, else whose template matches, else the only candidate.
+    """Find the server of a resource: it lists the URI, or has a template for it, or is the only one with resources.
 
     Raises:
         UnknownResourceError: No server has resources.
@@ -215,13 +215,13 @@ class PendingConnection:
         """Gets the connection, None if the opening was interrupted, or the error why it failed."""
 
     def check(self) -> None:
-        """Check that it should still be opened. Raises SessionClosedError if the host was closed meanwhile."""
+        """Raise SessionClosedError if the host was closed meanwhile."""
         if self.is_refused:
             raise SessionClosedError(f"{self.name}: all sessions were closed while this one was being opened.")
 
 
 class PendingConnections:
-    """All sessions that are being opened. They reserve their names; a second request for a server joins the first."""
+    """Sessions that are being opened: they reserve their names, and a second request for a server joins the first."""
 
     def __init__(self) -> None:
         self._under_way: list[PendingConnection] = []

@@ -1,13 +1,11 @@
 """Jobs: calls that go on in the background, as tasks of a server or in this kernel.
 
-The ids of a server's tasks are kept in a file, so that the jobs can be taken up again after a restart of the kernel.
+A job is a call that a task of the kernel awaits, with or without a task of the server, so consent, questions and
+results are those of any call. Ending the wait leaves a task of the server running; only `cancel()` tells the server.
 
-A job is a call that a task of the kernel awaits, the same with and without a task of the server: the job observes the
-call, so consent, questions and results have one way. To end the wait leaves a task of the server running; only
-`cancel()` tells the server.
-
-The file has no content, since an id is all that a server asks for. A server is known by its identity, as for consent:
-another one under the same name is not asked about tasks, which would tell it their ids.
+A file keeps the ids of the servers' tasks, so that jobs can be resumed after a restart of the kernel. It has no
+arguments and no results. It names a server by its identity, as consent does: another server under the same name must
+not learn the ids of tasks.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Coroutine, Generator, Iterator
 
+    from mcp_magic.calls.call import Server
     from mcp_magic.calls.task import TaskState
-    from mcp_magic.config.specs import Spec
     from mcp_magic.results.results import ToolResult
     from mcp_magic.session.services import HoldsConnections
 
@@ -211,12 +209,10 @@ class Job:
         self._start.call.set()
 
     def task_changed(self, state: TaskState) -> None:
-        """Take what the server says about the task."""
+        """Update the job by the state of the server's task."""
         if not self._start.answer.is_set():
             self.task = state.id
-            self.note = self._journal.write(
-                entry_of(self.server, self._connection.spec, self.tool, self.task, self.began)
-            )
+            self.note = self._journal.add(self._connection, self.tool, self.task, self.began)
         self._start.answer.set()
         self._task_state = state
         message = one_line(self._connection.place.masked(state.message), MESSAGE)
@@ -278,7 +274,7 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows it any more."""
+        """Whether it has ended, or nothing follows it."""
         return self._work is None or self._work.done()
 
     @property
@@ -294,7 +290,7 @@ class Job:
             soon_on(self.loop, self._work.cancel)
 
     def leave(self) -> None:
-        """Follow it no longer. A task goes on at the server; any other call is cancelled."""
+        """Stop following it. A task goes on at the server; any other call is cancelled."""
         if self._work is not None:
             soon_on(self.loop, self._work.cancel)
 
@@ -405,7 +401,7 @@ class KeptTask(CallObserver):
             self._jobs().keep(call, state.id)
 
     def ended(self, call: Call, outcome: object) -> None:
-        """Let it go."""
+        """Drop the task."""
         if self._task:
             self._jobs().let_go(call, self._task, outcome)
 
@@ -485,9 +481,9 @@ class Jobs:
         return job.result
 
     def keep(self, call: Call, task: str) -> None:
-        """Keep the task of a call that waits for it: it can be taken up if the kernel or the session ends first."""
+        """Keep the task of a call that waits for it, to resume it if the kernel or the session ends first."""
         server = call.connection
-        self._journal.write(entry_of(server.name, server.spec, call.tool, task, time.time()))
+        self._journal.add(server, call.tool, task, time.time())
         self._waited.add((server.name, task))
 
     def let_go(self, call: Call, task: str, outcome: object) -> None:
@@ -498,7 +494,7 @@ class Jobs:
 
     @on_own_loop_unless_closed
     async def resume(self) -> list[str]:
-        """Take up the tasks that the file has and nothing follows; return remarks about those that cannot be."""
+        """Follow the tasks in the file that nothing follows; return remarks about those that cannot be followed."""
         notes: list[str] = []
         followed = {(job.server, job.task): job for job in self if job.task}
         resumed: list[Job] = []
@@ -535,13 +531,13 @@ class Jobs:
         return sum(not _is_elsewhere(entry) for entry in rest)
 
     def leave(self) -> None:
-        """Follow no job any longer."""
+        """Stop following all jobs."""
         for job in self:
             job.leave()
         self._journal.close()
 
     def _drop(self, job: Job) -> None:
-        """Forget a job that was none; its number is free again if it is the last."""
+        """Remove a job that has failed to start or was awaited; its number is free again if it is the last."""
         del self._jobs[job.number]
         self._latest -= job.number == self._latest
 
@@ -568,11 +564,6 @@ class Entry(NamedTuple):
     tool: str
     began: float
     process: int
-
-
-def entry_of(server: str, spec: Spec, tool: str, task: str, began: float) -> Entry:
-    """Return the entry of a task that this kernel follows."""
-    return Entry(task, server, spec.identity, tool, began, os.getpid())
 
 
 def _is_elsewhere(entry: Entry) -> bool:
@@ -608,8 +599,9 @@ class Journal:
         self._path = file
         self._opened: sqlite3.Connection | None = None
 
-    def write(self, entry: Entry) -> str:
-        """Add a task; return why that failed, or ""."""
+    def add(self, server: Server, tool: str, task: str, began: float) -> str:
+        """Add a task that this kernel follows; return why that failed, or ""."""
+        entry = Entry(task, server.name, server.spec.identity, tool, began, os.getpid())
         try:
             self._run("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)", entry)
         except OSError as error:

@@ -150,7 +150,7 @@ class Cassette:
         return list(dict.fromkeys([*recorded, *self._written["model"]]))
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Write a line at once, while it is inserted; end the recording if a file with more could not be played."""
+        """Write a line at once, unless it is ejected or full; end the recording if the file would become too large."""
         if not self.recording:
             return
         if not self.file.begun:
@@ -171,12 +171,12 @@ class Cassette:
         self.file.close()
 
     def end(self) -> None:
-        """End the recording, because a file with more could not be played, and tell the user. Idempotent."""
+        """End the recording, because a larger file could not be played, and tell the user. Idempotent."""
         if self.full:
             return
         self.full = True
         self.file.cut()
-        with suppress(Exception):  # the call that is recorded goes on, whatever becomes of the line
+        with suppress(Exception):  # an error of the display must not end the call
             self.options.tell(
                 f"The recording on {self.path} has ended: a cassette has at most {self.file.largest:,} bytes. It plays "
                 f"up to here; {self.more}."

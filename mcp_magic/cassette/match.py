@@ -60,7 +60,7 @@ class Scene:
 
     @property
     def is_final(self) -> bool:
-        """Whether its end is known: answered (even with a wrong id), cancelled, or the session ended."""
+        """Whether nothing follows: it was answered (even with a wrong id) or cancelled, or the session ended."""
         return self.answered or self.cancelled or any(step.kind in ("ended", "stray") for step in self.steps)
 
 
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def says_something(self) -> bool:
-        """Whether it can be replayed: it has an answer, the error of its opening, or its end by the server."""
+        """Whether it can be replayed: it has an answer, or an error at its opening, or the server ended it."""
         has_end = any("ended" in line for line in self.lines)
         return self.failure is not None or has_end or any(scene.answered for scene in self.scenes)
 
@@ -224,7 +224,7 @@ LONGEST = 80  # maximum number of characters of a value in a message
 
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
-    """Return a key that is equal for equal requests; without `responses`, whatever the user answered during them."""
+    """Return a key that is equal for equal requests; without `responses`, also if the user's answers differ."""
     members = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
     if not responses and "inputResponses" in members:
         members["inputResponses"] = True
@@ -263,7 +263,7 @@ class Server:
         self.opened += not added
 
     def begin(self, *, in_process: bool) -> int:
-        """Return the index of the session, or of the failed opening, to replay next, in recorded order.
+        """Return the index of the session or failed opening that is replayed next, in recorded order.
 
         A server in this kernel may also be served at a URL; sessions through that URL have the same name.
         """

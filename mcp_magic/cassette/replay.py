@@ -47,12 +47,12 @@ class Order:
         self._moved = asyncio.Event()
 
     def awaits(self, scene: object, number: int) -> None:
-        """Note the next step of a scene; scenes with later steps wait for it."""
+        """Set the next step of a scene; scenes with later steps wait for it."""
         self._next[scene] = number
         self._wake()
 
     def leaves(self, scene: object) -> None:
-        """Note that a scene has no further step or waits for something else; other scenes do not wait for it."""
+        """Remove a scene that has no further step or waits for something else; other scenes do not wait for it."""
         if self._next.pop(scene, None) is not None:
             self._wake()
 
@@ -433,7 +433,7 @@ class LiveFallback:
         self.deliver: Callable[[Any], None] = lambda item: None
 
     def remember(self, item: Any, message: dict[str, Any]) -> None:
-        """Keep the messages of the handshake, to send them to the server later."""
+        """Keep a message of the handshake, to send it to the server later."""
         if self._opening is None and message.get("method") in _HANDSHAKE:
             self._handshake.append((item, message))
 

@@ -1,7 +1,6 @@
-"""The journal of a map: a SQLite file with each answer before it counts as done.
+"""The journal of a map: a SQLite file that gets each answer before its row counts as done.
 
-Of a tool that must not be called twice, a call is noted before it goes out. So after a crash the rows whose calls were
-under way are known, and marked as unknown.
+Calls that must not run twice are recorded before they go out, so that after a crash their rows are marked as unknown.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import plural
@@ -17,9 +16,8 @@ from mcp_magic.errors import ConfigError
 from mcp_magic.sqlite import LARGEST, STATEMENT_SECONDS, BoundedConnection, is_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
 _VERSION = 1
 _APPLICATION = 0x6D63706D  # "mcpm"
@@ -43,12 +41,12 @@ def call_key(arguments: Mapping[str, Any]) -> bytes:
 
 
 class Journal:
-    """An open journal. One map has it at a time.
+    """An open journal. A single map has it at a time.
 
-    Opening reads the whole file, so it is for a thread; the file may be a stranger's.
+    Opening reads the whole file, so do it on a thread. The file may come from somebody else.
 
     Args:
-        path: The file; it is made if it is missing.
+        path: The file; a missing file is created.
 
     Raises:
         ConfigError: The file is no journal, or cannot be written.
@@ -60,16 +58,13 @@ class Journal:
             self._file = sqlite3.connect(
                 self.path, isolation_level=None, timeout=0.5, check_same_thread=False, factory=BoundedConnection
             )
-        except (sqlite3.Error, ValueError) as error:  # ValueError: a path with a NUL
-            problem = self._problem(error)
-        else:
             try:
                 self._prepare()
-                return
-            except sqlite3.Error as error:
-                problem = self._problem(error)
-            self._file.close()
-        raise ConfigError(f"{problem}; nothing was called")
+            except sqlite3.Error:
+                self._file.close()
+                raise
+        except (sqlite3.Error, ValueError) as error:  # ValueError: a path with a NUL
+            raise ConfigError(f"{self._problem(error)}; nothing was called") from None
 
     def _prepare(self) -> None:
         run = self._file.execute
@@ -91,7 +86,7 @@ class Journal:
         run("COMMIT")
 
     def _check(self) -> None:
-        """Refuse a file that is damaged, or has more than the tables of a journal: a view may never end."""
+        """Refuse a file that is damaged, or has more than the tables of a journal: a view might run without end."""
         stored = self._file.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 10").fetchall()
         if any(sql != f"CREATE TABLE {_TABLES.get(name)}" for name, sql in stored):
             raise sqlite3.DatabaseError("it has more or other things than the tables of a journal; choose another file")
@@ -113,7 +108,7 @@ class Journal:
         return f"the journal {self.path}: {text}"
 
     def tool(self, server: str, tool: str, definition: str) -> tuple[int, str]:
-        """Return the number under which a tool's calls are kept, and what the journal has of other versions of it."""
+        """Return the number of a tool in the journal, and a remark about answers of other versions and tools."""
         with self._guard():
             versions = self._file.execute(
                 "SELECT id, definition, (SELECT count(*) FROM calls WHERE calls.tool = tools.id) FROM tools "
@@ -162,19 +157,10 @@ class Journal:
         with suppress(sqlite3.Error):
             self._file.close()
 
-    def _guard(self) -> _Guard:
-        return _Guard(self._problem)
-
-
-class _Guard:
-    """Turns SQLite's errors into ours."""
-
-    def __init__(self, problem: Any) -> None:
-        self._problem = problem
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type | None, error: BaseException | None, frames: TracebackType | None) -> None:
-        if isinstance(error, sqlite3.Error):
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
             raise ConfigError(self._problem(error)) from None

@@ -44,8 +44,7 @@ class Row(Mapping[str, Any]):
         try:
             return self._values[name]
         except KeyError:
-            pass
-        raise ArgumentsError(self._without(name))
+            raise ArgumentsError(self._without(name)) from None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -170,12 +169,11 @@ def _readable(rows: Iterator[Row]) -> Iterator[Row]:
     try:
         for number, row in enumerate(rows, 1):  # noqa: B007 - the number of the next row
             yield row
-        return
     except MCPMagicError:
         raise
     except Exception as error:
         problem = f"{type(error).__name__}: {one_line(str(error), 200)}"
-    raise ArgumentsError(f"the rows cannot be read: row {number} raised {problem}")
+        raise ArgumentsError(f"the rows cannot be read: row {number} raised {problem}") from None
 
 
 def _row(number: int, item: Any) -> Row:
@@ -186,7 +184,6 @@ def _row(number: int, item: Any) -> Row:
 
 def _of_file(path: Path) -> Table:
     path, ending = path.expanduser(), path.suffix.lower()
-    problem = ""
     try:
         if path.exists() and not path.is_file():
             raise ArgumentsError(f"{path}: it is not a regular file")  # a pipe may never end
@@ -197,16 +194,15 @@ def _of_file(path: Path) -> Table:
             return _of_items(_json_rows(path))
         if ending in (".csv", ".tsv", ".parquet"):
             return _of_frame(_frame_of(path, ending))
-        problem = f"{str(path)!r} has no ending of a table; {', '.join(FILES)} are read"
     except OSError as error:
-        problem = f"{path}: {error.strerror or error}"
+        raise ArgumentsError(f"{path}: {error.strerror or error}") from None
     except ImportError:
         raise MissingDependencyError(f"{path}: Parquet needs a package: pip install pyarrow") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, ArgumentsError):
             raise
-        problem = f"{path} cannot be read as {ending[1:]}: {one_line(str(error), 200)}"
-    raise ArgumentsError(problem)
+        raise ArgumentsError(f"{path} cannot be read as {ending[1:]}: {one_line(str(error), 200)}") from None
+    raise ArgumentsError(f"{str(path)!r} has no ending of a table; {', '.join(FILES)} are read")
 
 
 def _frame_of(path: Path, ending: str) -> pd.DataFrame:
@@ -226,11 +222,8 @@ def _lines(path: Path) -> Iterator[Any]:
                         raise ValueError(f"a line has more than {LARGEST_DATA:,} characters")
                     item = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    problem = f"{path}, line {number}: not JSON: {error}"
-                else:
-                    yield item
-                    continue
-                raise ArgumentsError(problem)
+                    raise ArgumentsError(f"{path}, line {number}: not JSON: {error}") from None
+                yield item
 
 
 def _json_rows(path: Path) -> list[Any]:
@@ -293,7 +286,7 @@ def fill(template: Any, row: Row, results: Mapping[str, Any]) -> Any:
             if isinstance(getattr(error, "obj", None), Row):
                 raise ArgumentsError(str(error)) from None
             problem = f"{{{one_line(template.text, 80)}}} raised {type(error).__name__}: {one_line(str(error), 200)}"
-        raise ArgumentsError(problem)
+            raise ArgumentsError(problem) from None
     if isinstance(template, dict):
         values = ((name, fill(value, row, results)) for name, value in template.items())
         return {name: value for name, value in values if value is not _LEFT_OUT}

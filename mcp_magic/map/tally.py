@@ -38,11 +38,11 @@ _VALUE = re.compile(r"""(?<!\w)(['"])(?:(?!\1).)*\1|(?<![\w-])[\w-]*\d[\w-]*(?:[
 """A quoted value, a number or an id: it has a digit."""
 
 _CUT_HINT = re.compile(r"`[^`]{0,80}…$")
-"""The end of a text that was cut within what stands between backticks."""
+"""The end of a text that was cut within a hint in backticks."""
 
 
 def kind_of(error: str) -> str:
-    """Return an error without the values that tell it from others of its kind.
+    """Return an error without its values: quoted ones, numbers and ids.
 
     >>> kind_of("no city 17"), kind_of("no city -1.5"), kind_of("no user 'ann' (id ab-12)"), kind_of("it can't be read")
     ('no city …', 'no city …', 'no user … (id …)', "it can't be read")
@@ -51,7 +51,7 @@ def kind_of(error: str) -> str:
 
 
 def cut_error(error: str, most: int) -> str:
-    """Return an error on a line, cut, but not within what stands between backticks: a hint is whole or left out.
+    """Return an error on a line, cut after `most` characters; a hint in backticks that does not fit is left out.
 
     >>> cut_error("lost; `%mcp reconnect d` opens it", 12), cut_error("lost; `%mcp reconnect d` opens it", 30)
     ('lost; …', 'lost; `%mcp reconnect d` open…')
@@ -128,7 +128,7 @@ class Tally:
             kind.is_varied |= kind.text != text
 
     def remove(self, state: str, error: str) -> None:
-        """Take back a row that is called again."""
+        """Uncount a row that is called again."""
         self._ended[state] -= 1
         if (kind := self.kinds.get(key := kind_of(error))) is not None:
             kind.rows -= 1
