@@ -126,7 +126,7 @@ class FileStore:
 
 
 class KeyringStore:
-    """Keeps records in the system's keyring, or in another store: it may be locked; Windows' takes 2,560 bytes."""
+    """Keeps records in the system's keyring, or in another store if it is locked or a record is too large for it."""
 
     def __init__(self, backend: Any, otherwise: Store) -> None:
         self._backend = backend
@@ -154,11 +154,11 @@ class KeyringStore:
             self._otherwise.save(key, {})
 
 
-def make_store(where: str = "auto", folder: Path | None = None) -> Store:
+def make_store(where: str = "auto") -> Store:
     """Return the store for the setting `MCPMagics.tokens`; MissingDependencyError if it names a missing keyring."""
     if where == "memory":
         return MemoryStore()
-    files = FileStore(folder)
+    files = FileStore()
     if where == "file":
         return files
     backend = _keyring(RECOMMENDED if where == "auto" else 0)

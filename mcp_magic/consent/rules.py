@@ -56,12 +56,12 @@ def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str
 
 
 def any_fits(arguments: Mapping[str, Any], path: str, expected: Any) -> bool:
-    """Whether any reading of a call has the wanted value at a path."""
+    """Whether any reading of a call has the expected value at a path."""
     return any(_fits(value, expected, any) for value in _readings(arguments, path))
 
 
 def all_fit(arguments: Mapping[str, Any], path: str, expected: Any) -> bool:
-    """Whether every reading of a call has the wanted value at a path."""
+    """Whether every reading of a call has the expected value at a path."""
     readings = list(_readings(arguments, path))
     return bool(readings) and all(_fits(value, expected, all) for value in readings)
 
@@ -90,7 +90,7 @@ def _or_absent(readings: Iterator[Any]) -> Iterator[Any]:
 
 
 def _fits(value: Any, expected: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
-    """Whether a value is the wanted one, as a whole or item by item; `how_many` (`any`, `all`) readings have to fit."""
+    """Whether a value is the expected one, itself or by its items; `how_many` (`any`, `all`) readings have to fit."""
     if value is _ABSENT:
         return False
     if isinstance(value, list) and json_equal(value, expected):

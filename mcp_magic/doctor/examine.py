@@ -40,7 +40,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras, judge_garbage
+from mcp_magic.doctor.stdio import ServerProcess, judge_ending, judge_eras, judge_garbage, open_by_hand
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 
-# The step resolve: what a target means, and where that is written.
+# The step resolve: the spec that a target names, and where it is declared.
 
 
 async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str]:
-    """Note what a target means; return its spec and a session name."""
+    """Note which server a target names; return its spec and a session name."""
     entries: list[ServerEntry] = []
     find = options.get("find_entry") or find_server
 
@@ -197,7 +197,7 @@ class _Examination:
         self._server = ServerProcess(spec)
         with self.step("connect") as step:
             try:
-                replies = await begin_by_hand(self._server, spec, step)
+                replies = await open_by_hand(self._server, spec, step)
             except Stop:
                 self._host.registry.note_failure(self.title, self._server.stderr)
                 raise

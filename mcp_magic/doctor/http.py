@@ -239,7 +239,7 @@ class HttpProbe:
         try:
             async with self._client(headers={} if foreign else None) as client:
                 if self.log_in is not None and self.log_in.open and not foreign:
-                    self.log_in.put_on(client)
+                    self.log_in.apply_to(client)
                 content = {"json": message} if message is not None else {}
                 async with client.stream(method, url, headers=encoded, **content) as response:
                     reply.status = response.status_code
@@ -369,10 +369,10 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
     if first.status is None:
         scheme = "https" if spec.url.startswith("http:") else "http"
         raise step.stop(f"it ends the connection: {first.failure}", f"does it speak HTTP at all? try {scheme}://")
-    first = await _let_in(spec, probe, first, probe.discover, step)
+    first = await _with_token(spec, probe, first, probe.discover, step)
     second = await probe.initialize()
     if second.status == 401:  # a handshake server may reject `server/discover` before it checks the token
-        second = await _let_in(spec, probe, second, probe.initialize, step)
+        second = await _with_token(spec, probe, second, probe.initialize, step)
         first = await probe.discover()
     answers = sorted((reply for reply in (first, second) if reply.message is not None), key=lambda r: r.result is None)
     if not answers:
@@ -390,12 +390,12 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
     return first, second
 
 
-async def _let_in(
+async def _with_token(
     spec: HttpSpec, probe: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply:
-    """Return the answer, or the one with a token if it is a 401; `Stop` for a status that ends the step."""
+    """Return an answer, or after a 401 the answer to the request with a token; `Stop` for a status that ends the step."""
     log_in = probe.log_in
-    if reply.status != 401 or log_in is None or log_in.open or not await log_in.try_it():
+    if reply.status != 401 or log_in is None or log_in.open or not await log_in.use_token():
         await _check_status(spec, probe, reply, step)
         return reply
     await read_challenge(reply, probe, spec.url, step)
@@ -488,8 +488,8 @@ class LogInProbe:
         self._by_person = True
         await self._authorizer(login)
 
-    async def try_it(self) -> bool:
-        """Send a token from now on, if there may be one; return whether that is so."""
+    async def use_token(self) -> bool:
+        """Send a token from now on, if there is one or a log-in may get one; return whether that is so."""
         from mcp_magic.auth.client import may_log_in
         from mcp_magic.auth.store import KeptTokens
 
@@ -500,7 +500,7 @@ class LogInProbe:
             self.open = bool((await tokens.load()).get("tokens"))
         return self.open
 
-    def put_on(self, client: httpx2.AsyncClient) -> None:
+    def apply_to(self, client: httpx2.AsyncClient) -> None:
         """Let an HTTP client send the token."""
         from mcp_magic.auth.client import AuthContext, log_in_with
 

@@ -45,7 +45,6 @@ class Reply:
     message: dict[str, Any] | None = None
     seconds: float = 0.0
     failure: str = ""
-    garbage: list[str] = field(default_factory=list)
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
@@ -69,7 +68,7 @@ def _client() -> dict[str, str]:
     return {"name": "mcp_magic doctor", "version": __version__}
 
 
-def discover(number: int = 1) -> dict[str, Any]:
+def discover() -> dict[str, Any]:
     """Return a `server/discover` request of the newest protocol version."""
     from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
     from mcp_types.version import LATEST_MODERN_VERSION
@@ -79,15 +78,15 @@ def discover(number: int = 1) -> dict[str, Any]:
         CLIENT_INFO_META_KEY: _client(),
         CLIENT_CAPABILITIES_META_KEY: {},
     }
-    return {"jsonrpc": "2.0", "id": number, "method": "server/discover", "params": {"_meta": meta}}
+    return {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
 
 
-def initialize(number: int = 2) -> dict[str, Any]:
+def initialize() -> dict[str, Any]:
     """Return an `initialize` request of the newest handshake version."""
     from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
     params = {"protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _client()}
-    return {"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}
+    return {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params}
 
 
 def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] | None:
@@ -216,7 +215,7 @@ class ServerProcess:
         return self._spec.masked(self.errlog.tail())
 
     def stray_output(self) -> str:
-        """Return its output so far that is not messages: the end of stderr, and stray lines on stdout."""
+        """Return its output besides messages so far: the end of stderr, and stray lines on stdout."""
         return "\n".join([self.stderr, *self.garbage])
 
     async def start(self) -> None:
@@ -382,7 +381,7 @@ DISCOVER_SECONDS = 10.0  # deadline of `server/discover` in seconds; after it `i
 SILENT_SECONDS = 3.0  # the same deadline, from the moment the server has read the request
 
 
-async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None]:
+async def open_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None]:
     """Start a server and send it both opening requests; return the answers."""
     try:
         await server.start()

@@ -1,7 +1,7 @@
 """OpenTelemetry spans of requests.
 
-Spans are made in three places: ours go around calls, turns and runs; the SDK's are completed where their request is
-written, which happens inside them, and where its answer is read. They are exported in one (`telemetry/export.py`).
+Our own spans are around calls, turns and runs. The spans of the SDK are completed where their request is written, and
+where its answer is read. `telemetry/export.py` exports both.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ def _tracer() -> Tracer:
     return get_tracer(SCOPE, __version__)
 
 
-def fail(failing: Span, kind: str) -> None:
+def fail(span_: Span, kind: str) -> None:
     """Mark a span as failed."""
     from opentelemetry.trace import StatusCode
 
-    failing.set_attribute("error.type", kind)
-    failing.set_status(StatusCode.ERROR)
+    span_.set_attribute("error.type", kind)
+    span_.set_status(StatusCode.ERROR)
 
 
 class WireSpans(Tap):
