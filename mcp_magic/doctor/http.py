@@ -393,7 +393,7 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
 async def _with_token(
     spec: HttpSpec, probe: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply:
-    """Return an answer, or after a 401 the answer to the request with a token; `Stop` for a status that ends the step."""
+    """Return the answer, after a 401 that to the request with a token; `Stop` for a status that ends the step."""
     log_in = probe.log_in
     if reply.status != 401 or log_in is None or log_in.open or not await log_in.use_token():
         await _check_status(spec, probe, reply, step)
