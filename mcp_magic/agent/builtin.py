@@ -273,14 +273,14 @@ class ToolSearch(Generic[C]):
         if self._fitting[0] != request:
             self._fitting = (request, self._best(request, BEST))
         names.update(self._fitting[1])
-        names_in_use: dict[str, None] = {}  # the latest last
+        recent: dict[str, None] = {}  # the latest last
         for message in messages:
             artifact = getattr(message, "artifact", None)
             used = artifact.get(SEARCH_TOOLS, ()) if isinstance(artifact, dict) else ()
             for name in (*used, *(call["name"] for call in getattr(message, "tool_calls", ()))):
-                names_in_use.pop(name, None)
-                names_in_use[name] = None
-        names.update(list(names_in_use)[-MAX_EARLIER:])
+                recent.pop(name, None)
+                recent[name] = None
+        names.update(list(recent)[-MAX_EARLIER:])
         return [offer for name, offer in offers.items() if name in names]
 
     def _best(self, text: str, limit: int) -> list[str]:

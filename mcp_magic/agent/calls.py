@@ -139,7 +139,7 @@ class Planner:
             planned.take(arguments, planned.builtin.function["parameters"])
         elif offer is None:
             planned.problem = no_tool(name, self.offers)
-            people = [known_offer.person_name for known_offer in self.offers.values()]
+            people = [choice.person_name for choice in self.offers.values()]
             planned.shown_problem = no_tool(Names(()).person(name), people)
         else:
             planned.take(own_arguments(arguments, offer.renamed), offer.tool.input_schema)

@@ -98,17 +98,17 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 def _turn(message: AIMessage) -> AIMessage:
     """Return a turn whose calls all have an object of JSON as arguments: an empty one where the model wrote none."""
-    calls: list[Any] = [_call(one_call) for one_call in message.tool_calls]
+    calls: list[Any] = [_call(call) for call in message.tool_calls]
     calls += [
-        {"type": "tool_call", "id": one_call["id"], "name": _name(one_call["name"]), "args": {}}
-        for one_call in message.invalid_tool_calls
+        {"type": "tool_call", "id": call["id"], "name": _name(call["name"]), "args": {}}
+        for call in message.invalid_tool_calls
     ]
     content: Any = message.content
     if not (isinstance(content, str) and content.isascii()):
         content = readable(content)
     if calls and isinstance(content, list):
         by_id = {call["id"]: call for call in calls}
-        blocks = [_block(one_call, by_id) for one_call in content]
+        blocks = [_block(block, by_id) for block in content]
         content = content if all(a is b for a, b in zip(blocks, content, strict=True)) else blocks
     same = not message.invalid_tool_calls and all(a is b for a, b in zip(calls, message.tool_calls, strict=True))
     if same and content is message.content:

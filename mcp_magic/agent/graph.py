@@ -352,14 +352,9 @@ class _Nodes:
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = self._has_taken(self.settings.max_turns - 1, state["messages"]) or bool(over)
         servers = self.registry.host.connections.values()
-        used = [
-            (app, message_of_app)
-            for server in servers
-            for app in views_of(server)
-            for message_of_app in app.messages
-            if message_of_app.is_used
-        ]
-        requests = [HumanMessage(message_of_app.text) for _, message_of_app in used]
+        apps = [app for server in servers for app in views_of(server)]
+        from_views = [(app, text) for app in apps for text in app.messages if text.is_used]
+        requests = [HumanMessage(text.text) for _, text in from_views]
         for request in requests:
             get_stream_writer()(RequestEvent(request.text))
         messages = [*state["messages"], *requests]
@@ -375,8 +370,8 @@ class _Nodes:
                 return self._take_back(state, error)
         message = _complete(answer)
         get_stream_writer()(TurnEvent(message))
-        for app, used_message in used:
-            app.forget(used_message)
+        for app, text in from_views:
+            app.forget(text)
         return {"messages": [*requests, message], "refused": ""}
 
     def _take_back(self, state: AgentState, error: ModelError) -> dict[str, Any]:

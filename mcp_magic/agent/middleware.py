@@ -168,8 +168,8 @@ class ToolSearchMiddleware(_WithBuiltinTool):
 
 
 def _searchable(tool: Any) -> _LangChainTool:
-    definition_for_model = convert_to_openai_tool(tool)
-    function, metadata = definition_for_model["function"], getattr(tool, "metadata", None) or {}
+    openai_tool = convert_to_openai_tool(tool)
+    function, metadata = openai_tool["function"], getattr(tool, "metadata", None) or {}
     server, name = metadata.get("server"), metadata.get("tool")
     definition = Tool(
         name=str(name or function["name"]),
@@ -177,7 +177,7 @@ def _searchable(tool: Any) -> _LangChainTool:
         input_schema=function.get("parameters") or {"type": "object"},
     )
     return _LangChainTool(
-        f"{server}:{name}" if server and name else f":{definition.name}", definition, definition_for_model, tool
+        f"{server}:{name}" if server and name else f":{definition.name}", definition, openai_tool, tool
     )
 
 

@@ -464,8 +464,8 @@ async def _keep(
             if room < 0:
                 break
             program.variables[name] = plain(value)
-    names_by_import = {**dict.fromkeys([*names.assigned, *names.defined], ""), **names.imports}
-    for name, text in names_by_import.items():
+    bindings = {**dict.fromkeys([*names.assigned, *names.defined], ""), **names.imports}
+    for name, text in bindings.items():
         if is_complete or name in program.variables or text:
             state.names[name] = text
     state.heap = await session.dump()

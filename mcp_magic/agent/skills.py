@@ -115,11 +115,7 @@ class AgentSkills:
             reader.add_text("\n".join(result.texts) or "[a file that is not text]")
         else:
             reader.add_text(loaded.instructions.strip())
-            others = [
-                file_of_skill.uri.removeprefix(skill.root)
-                for file_of_skill in skill.files
-                if file_of_skill.uri != skill.uri
-            ]
+            others = [item.uri.removeprefix(skill.root) for item in skill.files if item.uri != skill.uri]
             if others:
                 reader.add_text(f"[files of this skill: {join_names(others, MOST_FILES)}]")
         return "\n\n".join(str(item) for item in reader.finish()), {}

@@ -121,8 +121,8 @@ class Registry:
         offered = [(c, tool) for c, tool in matching if not app_only(tool)]
         self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
         names = Names((c.name, tool.name) for c, tool in offered)
-        tools_by_name = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
-        return {name: Offer(name, c, tool, *_function(c, name, tool)) for name, c, tool in tools_by_name}
+        named_tools = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
+        return {name: Offer(name, c, tool, *_function(c, name, tool)) for name, c, tool in named_tools}
 
 
 _functions: WeakKeyDictionary[Connection, dict[str, tuple[Tool, Function]]] = WeakKeyDictionary()
@@ -174,9 +174,9 @@ async def tool_costs(host: Host, server: str | None = None, search_above: float 
 
     rows = []
     for name, connection in connections.items():
-        tools = sum(part_of is connection and part_kind == "tool" for _, part_of, part_kind, _ in parts)
+        tools = sum(owner is connection and part_kind == "tool" for _, owner, part_kind, _ in parts)
         rows.append(row(name, plural(tools, "tools"), sum(part[3] for part in parts if part[1] is connection)))
-    rows.sort(key=lambda part_of: -part_of["tokens"])
+    rows.sort(key=lambda line: -line["tokens"])
     ranked = sorted(parts, key=lambda part: -part[3])
     rows += [row(name, part_kind, tokens) for name, _, part_kind, tokens in ranked if tokens]
     note = f"about {total:,} tokens at each turn of the model (counted as {CHARACTERS_A_TOKEN} characters each)"

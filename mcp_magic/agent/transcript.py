@@ -297,9 +297,9 @@ def _call_plain(call: CallEntry, level: Level, text: str) -> str:
     if call.definition is not None and call.status in OPEN and not call.code:
         badges = tool_badges(call.definition, trusted=call.trusted)
     margin = _INNER if call.parent else ""
-    text_of_call = f"{one_line(call.name, 100)}({_call_line(call, MAX_LINE)})"
+    line = f"{one_line(call.name, 100)}({_call_line(call, MAX_LINE)})"
     about = about_call(call, "; ")
-    parts = [status_text(call), text_of_call, *map(str, badges), *([f"({about})"] if about else [])]
+    parts = [status_text(call), line, *map(str, badges), *([f"({about})"] if about else [])]
     if level == Level.LINE and call.status in (CallStatus.OK, CallStatus.PARTLY):
         parts.insert(2, f"→ {outcome_line(call, text)}")
         return margin + one_line(" ".join(parts), min(WIDEST, terminal_width()) - len(margin))
@@ -403,16 +403,16 @@ def folded(entries: Sequence[Entry], parts: Sequence[Part], *, go_on: bool) -> P
 
     `go_on` says that the next entries are elsewhere; then the last calls are folded, too.
     """
-    parts_of_page: list[Markup] = []
+    blocks: list[Markup] = []
     work: list[tuple[Entry, Markup]] = []
     for entry, part in zip(entries, parts, strict=True):
         if entry.is_work:
             work.append((entry, part.html))
         else:
-            parts_of_page += [*_fold(work, UNFOLDED), part.html]
+            blocks += [*_fold(work, UNFOLDED), part.html]
             work = []
-    parts_of_page += _fold(work, 0 if go_on else UNFOLDED)
-    return Part("\n\n".join(part.plain for part in parts if part.plain), joined(parts_of_page))
+    blocks += _fold(work, 0 if go_on else UNFOLDED)
+    return Part("\n\n".join(part.plain for part in parts if part.plain), joined(blocks))
 
 
 def _fold(work: Sequence[tuple[Entry, Markup]], unfolded: int) -> list[Markup]:

@@ -90,10 +90,10 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
             modern["items"] = schema["additionalItems"]
     for keyword in _LEFT_OUT:
         modern.pop(keyword, None)
-    for keyword_of_bound in ("minimum", "maximum"):
-        exclusive = f"exclusive{keyword_of_bound.title()}"
-        if schema.get(exclusive) is True and keyword_of_bound in schema:
-            modern[exclusive] = modern.pop(keyword_of_bound)
+    for limit in ("minimum", "maximum"):
+        exclusive = f"exclusive{limit.title()}"
+        if schema.get(exclusive) is True and limit in schema:
+            modern[exclusive] = modern.pop(limit)
     if modern.pop("$recursiveRef", None) == "#":
         modern["$ref"] = "#"
     return modern
@@ -164,11 +164,9 @@ def _part(value: Any, level: _Level) -> Any:
 
 
 def _parts(value: Any, level: _Level) -> Any:
-    parts = (
-        [_part(part_schema, level) for part_schema in value[: level.budget.take(len(value))]]
-        if isinstance(value, list)
-        else []
-    )
+    if not isinstance(value, list):
+        return _NOT_VALID
+    parts = [_part(part, level) for part in value[: level.budget.take(len(value))]]
     return [part for part in parts if part is not _NOT_VALID] or _NOT_VALID
 
 
@@ -339,11 +337,11 @@ def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
         if name not in new:
             base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
             new[name] = free_name(base, set(new.values()), MAX_ARGUMENT)
-    described_properties = {}
+    changes = {}
     for name, schema in properties.items():
         quoted = f"`{name}`: {schema.get('description', '')}".removesuffix(": ")
-        described_properties[name] = schema if new[name] == name else {**schema, "description": quoted}
-    renamed = _with_names(_with_references({**parameters, "properties": described_properties}, new), new)
+        changes[name] = schema if new[name] == name else {**schema, "description": quoted}
+    renamed = _with_names(_with_references({**parameters, "properties": changes}, new), new)
     return renamed, {new_name: own for own, new_name in new.items() if new_name != own}
 
 
