@@ -15,8 +15,6 @@ from mcp_magic import _startup as startup
 from mcp_magic._host import Host as CoreHost
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
@@ -138,17 +136,17 @@ class NotebookHost(CoreHost):
         stdio: Any = sys.modules.get("mcp.client.stdio")
         if stdio is not None:
             stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
-        closing = loop.create_task(_bounded(self.close()))
+
+        async def close() -> None:
+            with suppress(Exception):  # the interpreter is exiting, so no message could be read
+                await asyncio.wait_for(self.close(), EXIT_SECONDS)
+
+        closing = loop.create_task(close())
         # ipykernel's shutdown has scheduled another `loop.stop()`, which interrupts the first run.
         for _ in range(3):
             with suppress(RuntimeError):
                 loop.run_until_complete(closing)
                 break
-
-
-async def _bounded(work: Coroutine[Any, Any, None]) -> None:
-    with suppress(Exception):  # the interpreter is exiting, so no message could be read
-        await asyncio.wait_for(work, EXIT_SECONDS)
 
 
 Host = NotebookHost  # the public name of `NotebookHost`: `mcp_magic.Host`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from itertools import chain
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from mcp_magic.map.rows import read_table, records
 from mcp_magic.map.tally import DENIED, DONE, FAILED, INVALID, UNKNOWN, WAITING, commonest, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     import pandas as pd
 
@@ -340,10 +341,12 @@ def _frame(plan: Plan, items: Sequence[MapItem], *, answers: bool) -> pd.DataFra
     from mcp_magic.display.tables import Records, typed
 
     inputs = list(dict.fromkeys([*plan.table.columns, *(name for item in items for name in item.row)]))
-    names = _answer_columns(plan, items, inputs) if answers else {}
+    keys = dict.fromkeys(key for item in items for key in chain(*_answers(plan, item))) if answers else {}
+    prefix = plan.steps[-1].name or plan.steps[-1].tool.name  # in front of names that would collide
+    names = {(step, name): f"{step or prefix}.{name}" if step or name in inputs else name for step, name in keys}
     last = ("error", "attempts", "seconds") if answers else ("state", "error")
     taken_names = {*inputs, *names.values()}
-    ends = {name: f"{_prefix(plan)}.{name}" if name in taken_names else name for name in last}
+    ends = {name: f"{prefix}.{name}" if name in taken_names else name for name in last}
     numbers: list[int] = []
     rows: list[dict[str, Any]] = []
     for item in items:
@@ -353,7 +356,11 @@ def _frame(plan: Plan, items: Sequence[MapItem], *, answers: bool) -> pd.DataFra
             numbers.append(item.number)
             rows.append({**{names[key]: value for key, value in answer.items()}, **end})
     after = pd.DataFrame(rows, columns=[*dict.fromkeys(names.values()), *ends.values()])
-    with_gaps = {name: "integer" for name in names.values() if _has_gaps([row.get(name) for row in rows])}
+    with_gaps = {}  # columns with integers, and not in each row: pandas would make floats of them
+    for name in names.values():
+        types = {type(row.get(name)) for row in rows}
+        if types == {int, type(None)}:
+            with_gaps[name] = "integer"
     after = typed(after, Records(values=rows), with_gaps)
     if (frame := plan.table.frame) is None:
         before = pd.DataFrame([dict(item.row) for item in items], columns=inputs, index=[item.number for item in items])
@@ -361,15 +368,6 @@ def _frame(plan: Plan, items: Sequence[MapItem], *, answers: bool) -> pd.DataFra
     else:
         before = frame.iloc[numbers].set_axis(inputs, axis="columns")
     return escaped(pd.concat([before, after.set_index(before.index)], axis="columns"))
-
-
-def _prefix(plan: Plan) -> str:
-    return plan.steps[-1].name or plan.steps[-1].tool.name
-
-
-def _has_gaps(values: Sequence[Any]) -> bool:
-    """Whether a column has integers, and not in each row: pandas would make floats of them."""
-    return None in values and {type(value) for value in values if value is not None} == {int}
 
 
 def _answers(plan: Plan, item: MapItem) -> list[dict[tuple[str, str], Any]]:
@@ -392,12 +390,6 @@ def _rows_of(result: ToolResult, *, explode: bool) -> list[dict[str, Any]]:
     if explode and isinstance(data, list):
         return [item if isinstance(item, dict) else {"result": item} for item in data] or [{}]
     return [data if isinstance(data, dict) else {"result": data}]
-
-
-def _answer_columns(plan: Plan, items: Sequence[MapItem], inputs: Collection[str]) -> dict[tuple[str, str], str]:
-    """Return the names of the answers' columns: with the step or the tool in front where they would collide."""
-    keys = dict.fromkeys(key for item in items for answer in _answers(plan, item) for key in answer)
-    return {(step, name): f"{step or _prefix(plan)}.{name}" if step or name in inputs else name for step, name in keys}
 
 
 def new_figure() -> Any:
