@@ -52,20 +52,15 @@ def test_only_harmless_requests_that_may_have_run_are_repeated(policy, failure):
 
 
 @pytest.mark.parametrize(
-    ("limits", "waits"),
+    ("limits", "waits", "pauses"),
     [
-        (Limits(), [20.0, 30.0]),
-        (Limits(), [61.0]),
-        (Limits(), [None]),
-        (Limits(timeout=25), [20.0, 6.0]),
-        (Limits(waits_if_busy=False), [0.0]),
+        (Limits(), [20.0, 30.0, 1.0], [20.0, 30.0, None]),
+        (Limits(), [61.0], [None]),
+        (Limits(), [None], [None]),
+        (Limits(timeout=25), [20.0, 6.0], [20.0, None]),
+        (Limits(waits_if_busy=False), [0.0], [None]),
     ],
 )
-def test_a_busy_server_is_waited_for_twice(limits, waits):
+def test_a_busy_server_is_waited_for_twice(limits, waits, pauses):
     retries = Retries(limits, is_harmless=False)
-    pauses = [retries.pause(Failure.BUSY, wait) for wait in waits]
-    if waits == [20.0, 30.0]:
-        assert pauses == waits
-        assert retries.pause(Failure.BUSY, 1.0) is None
-    else:
-        assert pauses[-1] is None
+    assert [retries.pause(Failure.BUSY, wait) for wait in waits] == pauses
