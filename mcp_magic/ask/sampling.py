@@ -846,7 +846,9 @@ def _schema(tool: Tool) -> str:
 
 def request_part(request: SamplingRequest, expected: Expected) -> Part:
     """Return the full request as a page of its own, and as text for a terminal."""
-    server, budget, names = one_line(request.server, 100), Budget.full(), _tool_names(request)
+    server, budget = one_line(request.server, 100), Budget.full()
+    blocks = (block for message in request.messages for block in message.content_as_list)
+    names = {block.id: one_line(block.name, 100) for block in blocks if block.type == "tool_use"}  # by ids of calls
     turns = [_turn("system", [_long(request.system_prompt)])] if request.system_prompt else []
     for message in request.messages:
         turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
@@ -948,9 +950,3 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
     name = names.get(block.tool_use_id, one_line(block.tool_use_id, 60))
     line = f"{name} {'failed' if block.is_error else 'gave'}:"
     return Part.stack(Part.line(line), *inner, *structured)
-
-
-def _tool_names(request: SamplingRequest) -> dict[str, str]:
-    """Return the names of the called tools, by the ids of the calls."""
-    blocks = (block for message in request.messages for block in message.content_as_list)
-    return {block.id: one_line(block.name, 100) for block in blocks if block.type == "tool_use"}
