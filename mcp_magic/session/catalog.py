@@ -197,7 +197,7 @@ class Catalog:
         return {kind: until - now for kind, until in untils.items() if until is not None and until > now}
 
     def outdate(self) -> None:
-        """Fetch the listings that are kept for a time anew when they are next used."""
+        """Let the listings that are kept for a time be fetched again when they are next used."""
         for cache in self._caches.values():
             cache.until = None if cache.until is None else 0.0
         self._note_tools()

@@ -290,7 +290,7 @@ class Connection:
         return self._services.events.follow(self.name, self.loop)
 
     def publish(self, kind: str, name: str, text: str, *, ended: bool = False) -> None:
-        """Tell those who follow the events, and `%mcp watch`, what has happened; see `SessionEvent`."""
+        """Pass a `SessionEvent` on to the streams of events and to `%mcp watch`."""
         self._services.events.publish(self.name, kind, name, text, ended=ended)
 
     def end_streams(self) -> None:

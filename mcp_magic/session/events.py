@@ -80,7 +80,7 @@ class Events:
         self._under_way: dict[tuple[str, str, str], tuple[float, SessionEvent]] = {}
 
     def publish(self, server: str, kind: str, name: str, text: str, *, ended: bool) -> None:
-        """Tell everyone who follows the server of an event."""
+        """Pass an event on to all streams that follow the server."""
         event = SessionEvent(server, kind, name, text, ended, time.time())
         if kind in ("job", "app"):
             key = (server, kind, name)

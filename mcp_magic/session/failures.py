@@ -410,7 +410,7 @@ def refusal_of(problem: Exception) -> Any:
 
 
 def instead_of_strange(number: int | str, difference: str) -> Any:
-    """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
+    """Return the error that ends the request `number`; `difference` describes the wrong id of its answer."""
     return _error(number, f"it came {difference}; the request has id {json.dumps(number)}")
 
 
@@ -529,7 +529,10 @@ def timed_out(error: BaseException) -> bool:
 def closed_error(
     place: ErrorContext, reason: BaseException | None = None, title: str = "", offset: Position | None = None
 ) -> errors.SessionClosedError:
-    """Say that a session has ended, why if known, and how to open it again; with `what` before that was answered."""
+    """Say that a session has ended, why if known, and how to open it again.
+
+    `title` is a request that it leaves without an answer, and `offset` the end of the stderr when that was sent.
+    """
     name, why = place.name, why_closed(place, reason)
     text = f"{title or name}: the session has ended{why}"
     text += " before the answer came, so it may have run" if title else ""
@@ -619,7 +622,7 @@ _FRAME = "╰"  # begins the last line of a traceback by rich, which MCPServer l
 def clue(place: ErrorContext, tool: str, offset: Position | None) -> str:
     """Return words after `half:add failed` that lead to the cause, or "".
 
-    `begun` is the end of the server's stderr when the tool was called; None if this host does not have the stderr.
+    `offset` is the end of the server's stderr when the tool was called; None if this host does not have the stderr.
     """
     if offset is None:
         return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""

@@ -88,7 +88,7 @@ class Inbox(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
     async def _read(self) -> None:
-        """Take the events of the server, and at last why they ended, or None."""
+        """Queue the events of the server, and at the end the error that ended them, or None."""
         why: Exception | None = None
         try:
             async for event in whole_events(aiter(self._stream), self._remark):
@@ -264,7 +264,7 @@ class ResilientClient:
         return response
 
     async def _read(self, response: httpx2.Response) -> httpx2.Response:
-        """Read the answer to a POST as what it is; follow a stream."""
+        """Read the answer to a POST by its content; follow a stream."""
         if self._sse_url:  # the stream of the session
             if not is_stream(response):
                 return _note_body(await read_whole(response))
@@ -286,7 +286,7 @@ class ResilientClient:
     async def _posted(
         self, request: httpx2.Request, session: Client | None, options: dict[str, Any]
     ) -> httpx2.Response:
-        """Send one message of an HTTP+SSE session, whose answers come on its stream: one that came here is put there.
+        """Send one message of an HTTP+SSE session. Answers belong on its stream; one in the response is moved there.
 
         A message that cannot be sent ends the session.
         """
@@ -344,7 +344,7 @@ class ResilientClient:
             await asyncio.sleep(max(pause, min(pause_hint or 0.0, LONGEST_PAUSE)))
 
     async def _opened(self, response: httpx2.Response, session: Client | None) -> httpx2.Response:
-        """Follow a stream that was opened, or tell what it means that it was not.
+        """Follow a stream that was opened, or report why there is none.
 
         Only the answer to a POST forgets a session: many servers answer no GET, also with a status that says otherwise.
         """
@@ -418,7 +418,7 @@ def _circle(request: httpx2.Request) -> str:
 
 
 def _note_body(response: httpx2.Response) -> httpx2.Response:
-    """Note the beginning of a body in its attempt: the SDK does not read what is no answer."""
+    """Keep the beginning of a body in its attempt: the SDK does not read a body that is no answer."""
     if not is_stream(response) and (attempt := current_attempt.get()) is not None:
         attempt.body = response.content[: 2 * MAX_WHOLE].decode("utf-8", "replace")
     return response

@@ -113,7 +113,7 @@ def spoken_versions() -> tuple[str, ...]:
 
 
 class Negotiation:
-    """Decides in which `way` sessions begin; `known` are the servers that support only the handshake.
+    """Decides in which `way` sessions begin; `handshake_only` are the servers that support only the handshake.
 
     `version` is what the handshake asks for after it was refused, "" for the newest.
     """
@@ -291,7 +291,7 @@ class ListensError(Exception):
 async def unless_listening(beginning: Awaitable[T], read_output: Callable[[], str], end: Callable[[], None]) -> T:
     """Await the opening of a stdio session; raise ListensError if the program turns out to listen at a URL instead.
 
-    `heard` returns its output so far. `end` tells it to end, before `beginning` is cancelled, which waits for it.
+    `read_output` returns its output so far. `end` tells it to end, before `beginning` is cancelled, which waits for it.
     """
     limit = asyncio.timeout(None)
     url = ""

@@ -854,7 +854,7 @@ class Reader:
         self._to(text)
 
     def result(self, request: Any, raw: dict[str, Any], problem: Exception, unusable: list[Unusable]) -> Any:
-        """Return the result of a request that the SDK's models refused with `problem`, which is raised if it is no use.
+        """Return the result of a request that the SDK's models refused with `problem`; raise that if it is unreadable.
 
         Definitions that cannot be used are added to `unusable`.
         """

@@ -160,7 +160,7 @@ class _Shared:
 class Subscriptions:
     """The subscriptions of one server, over all its sessions.
 
-    `changed` gets the URI of a subscription, and whether a change may have been missed, before its subscribers do.
+    `on_change` gets the URI of a subscription, and whether a change may have been missed, before its subscribers do.
     """
 
     def __init__(self, log: Callable[[str, str], None], on_change: Callable[[str, bool], None]) -> None:

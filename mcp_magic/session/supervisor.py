@@ -116,7 +116,7 @@ class State(StrEnum):
 
 
 class ServerFacts(NamedTuple):
-    """What a session's server told about itself; the SDK's client has it only while it is open."""
+    """What the server of a session reports about itself; the SDK's client has it only while it is open."""
 
     client: Client
     protocol_version: str
@@ -157,7 +157,7 @@ class Supervisor:
     Attributes:
         state: The state of the connection.
         client: The SDK's client while the session is open.
-        facts: What the server told about itself in the last session.
+        facts: What the server reported about itself in the last session.
         owner: The asyncio task that owns the session, or None.
         policy: What the owner task does next.
         is_of_other_process: Whether this process is a forked child of the one that opened the session.

@@ -214,7 +214,7 @@ def contained(server: Any) -> Iterator[None]:
 
 @contextmanager
 def _relay_crashes(server: Any, method: str, on_crash: Callable[[BaseException, str], Any]) -> Iterator[None]:
-    """Let `failed` answer when a method of an `MCPServer` raises, while any of its sessions is open."""
+    """Let `on_crash` answer when a method of an `MCPServer` raises, while any of its sessions is open."""
     if not hasattr(server, method):  # a low-level server, whose exceptions reach the middleware
         yield
         return
