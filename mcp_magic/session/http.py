@@ -224,8 +224,7 @@ class ResilientClient:
             return _failure(request, str(error))
         except httpx2.RequestError as error:
             problem = str(error) or type(error).__name__
-            if (attempt := current_attempt.get()) is not None:
-                attempt.error = error
+            _note_error(error)
             self._wire.report(Event.DOUBTED, session, error)
         else:
             if is_stream(response):
@@ -251,8 +250,7 @@ class ResilientClient:
         try:
             response = await self._read(await self._client.send(request, **options))
         except httpx2.RequestError as error:
-            if (attempt := current_attempt.get()) is not None:
-                attempt.error = error
+            _note_error(error)
             raise
         raw = next((value for name, value in response.headers.raw if name.lower() == b"mcp-session-id"), None)
         if raw is not None and _VISIBLE.fullmatch(raw) is None:
@@ -296,8 +294,7 @@ class ResilientClient:
                 return response
             response = _note_body(await read_whole(response))
         except httpx2.RequestError as error:
-            if (attempt := current_attempt.get()) is not None:
-                attempt.error = error
+            _note_error(error)
             if session is not None:
                 self._wire.report(Event.DOUBTED, session, error)
             raise
@@ -422,6 +419,12 @@ def _note_body(response: httpx2.Response) -> httpx2.Response:
     if not is_stream(response) and (attempt := current_attempt.get()) is not None:
         attempt.body = response.content[: 2 * MAX_WHOLE].decode("utf-8", "replace")
     return response
+
+
+def _note_error(error: httpx2.RequestError) -> None:
+    """Keep the error of a request in its attempt: the SDK replaces it by one of its own."""
+    if (attempt := current_attempt.get()) is not None:
+        attempt.error = error
 
 
 def _failure(request: httpx2.Request, message: str) -> httpx2.Response:

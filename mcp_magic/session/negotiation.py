@@ -161,7 +161,7 @@ class Negotiation:
             self.way = "handshake"
         return bool(self.version)
 
-    def another(self, error: BaseException, probe: Probe) -> bool:
+    def try_other_way(self, error: BaseException, probe: Probe) -> bool:
         """Decide whether to retry a failed opening the other way; if so, set `way` to it."""
         cause = leaf(error)
         self._tries += 1

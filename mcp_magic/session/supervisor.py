@@ -618,7 +618,7 @@ class OwnerTask:
                         await self._drain(DRAIN_SECONDS)
             except Exception as error:
                 opening = self.is_opening and not policy.is_closing
-                if opening and (negotiation.names_version(error) or negotiation.another(error, wire.probe)):
+                if opening and (negotiation.names_version(error) or negotiation.try_other_way(error, wire.probe)):
                     if negotiation.version:
                         wire.remark(
                             "it refuses the newest handshake instead of answering with a version of its own; "

@@ -218,8 +218,8 @@ def _relay_crashes(server: Any, method: str, on_crash: Callable[[BaseException, 
     if not hasattr(server, method):  # a low-level server, whose exceptions reach the middleware
         yield
         return
-    method_now = getattr(server, method)
-    relay = method_now if isinstance(method_now, _Told) else _Told(method_now, on_crash)
+    current = getattr(server, method)
+    relay = current if isinstance(current, _CrashRelay) else _CrashRelay(current, on_crash)
     setattr(server, method, relay)
     relay.sessions += 1
     try:
@@ -230,14 +230,14 @@ def _relay_crashes(server: Any, method: str, on_crash: Callable[[BaseException, 
             delattr(server, method)
 
 
-class _Told:
+class _CrashRelay:
     """A method of an `MCPServer` that answers for exceptions of the server's functions before the SDK logs them."""
 
     def __init__(self, method: Callable[..., Awaitable[Any]], on_crash: Callable[[BaseException, str], Any]) -> None:
         from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
 
         self._method = method
-        self._failed = on_crash
+        self._on_crash = on_crash
         self._crashes = (ToolError, UnexpectedResourceError)
         self.sessions = 0
 
@@ -246,7 +246,7 @@ class _Told:
             return await self._method(name, *arguments, **keywords)
         except self._crashes as error:
             crash = error
-        return self._failed(crash, str(name))
+        return self._on_crash(crash, str(name))
 
 
 def _cause(crash: BaseException) -> BaseException:
