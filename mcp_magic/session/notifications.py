@@ -107,17 +107,17 @@ class Logs:
         self.calls = calls if calls is not None else []
         self._said_once: set[str] = set()
 
-    def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
+    def log(self, level: str, text: str, *, is_shown: bool = False, once: bool = False) -> None:
         """Keep a message of mcp_magic among those of the server.
 
-        `shown` shows it below the pending call, if there is exactly one; `once` drops it if it was logged before.
+        `is_shown` shows it below the pending call, if there is exactly one; `once` drops it if it was logged before.
         """
         if once and text in self._said_once:
             return
         if once:
             self._said_once.add(text)
         message = self._keep(level, "mcp_magic", text)
-        if shown and len(self.calls) == 1:
+        if is_shown and len(self.calls) == 1:
             self.calls[0].log(message)
 
     async def __call__(self, params: Any) -> None:
@@ -314,7 +314,7 @@ class Notices:
 
     def warn(self, text: str) -> None:
         """Keep a warning of mcp_magic, and show it below the pending call, if there is exactly one."""
-        self.logs.log("warning", text, shown=True)
+        self.logs.log("warning", text, is_shown=True)
 
     def _resource_changed(self, uri: str, missed: bool) -> None:
         self.reads.drop(uri)
