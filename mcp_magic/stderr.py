@@ -248,6 +248,7 @@ _early_logs: list[tuple[StdioSpec, ErrorLog]] = []  # of servers whose session h
 async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
     """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
 
+    This is worth a third of the first `%mcp connect` in a Run All: 3.1 s instead of 5.2 s on a busy machine.
     A session to it that is opened in this context takes it over; otherwise it is killed at the end. Does nothing if the
     SDK is already imported, or if such a server was started and not taken over yet.
     """
