@@ -24,9 +24,9 @@ _NOTHING: tuple[object, ...] = (None, "", [])  # empty cells; a column that has 
 class LazyRows(Sequence[Mapping[str, Any]]):
     """Rows that are made when they are first read: of ten thousand tools a listing displays two hundred.
 
-    For ten thousand tools that is 0.1 s instead of 1.2 s on a busy machine. A group is a function and the items of which
-    it makes a row each. The items are kept as they are: IPython keeps each listing that a cell shows, and an object per
-    row would make every later garbage collection longer.
+    For ten thousand tools that is 0.1 s instead of 1.2 s on a busy machine. A group is a function and the items of
+    which it makes a row each. The items are kept as they are: IPython keeps each listing that a cell shows, and an
+    object per row would make every later garbage collection longer.
     """
 
     def __init__(self, groups: Iterable[tuple[Callable[[Any], Mapping[str, Any]], Sequence[Any]]]) -> None:

@@ -290,8 +290,8 @@ def _leave_out_patterns(schema: dict[str, Any]) -> None:
             schema.pop(keyword, None)
 
 
-def _sum(left: list[int], right: list[int]) -> list[int]:
-    return list(map(sum, itertools.zip_longest(left, right, fillvalue=0)))
+def _sum(first: list[int], second: list[int]) -> list[int]:
+    return list(map(sum, itertools.zip_longest(first, second, fillvalue=0)))
 
 
 def _most(steps: Iterable[list[int]]) -> list[int]:
@@ -307,12 +307,12 @@ _keys: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
 
 
 def _is_listed(instance: Any, values: list[Any]) -> bool:
-    known = _keys.get(id(values))
-    if known is None or known[0] is not values:
+    entry = _keys.get(id(values))
+    if entry is None or entry[0] is not values:
         if len(_keys) >= MAX_KEPT:
             _keys.clear()
-        known = _keys[id(values)] = values, frozenset(map(json_key, values))
-    return json_key(instance) in known[1]
+        entry = _keys[id(values)] = values, frozenset(map(json_key, values))
+    return json_key(instance) in entry[1]
 
 
 def _is_equal(instance: Any, value: Any) -> bool:

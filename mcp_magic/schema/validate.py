@@ -62,24 +62,24 @@ def shown(value: Any, *, secret: bool = False) -> str:
 
 def unfit(path: str, field: Field, value: Any) -> str:
     """Return the message for a value that does not fit its field."""
-    got = shown(value, secret=is_secret(path, field))
+    value_text = shown(value, secret=is_secret(path, field))
     hint = ""
-    if isinstance(value, str) and got != MASK:
+    if isinstance(value, str) and value_text != MASK:
         hint = did_you_mean(value, [word for word, _ in field.choices if isinstance(word, str)])
-    return f"{path}: expected {expected(field)}, got {got}{'.' if hint else ''}{hint}"
+    return f"{path}: expected {expected(field)}, got {value_text}{'.' if hint else ''}{hint}"
 
 
 def unknown(names: list[str], field: Field, path: str = "") -> str:
     """Return the message for names that an object does not take."""
     valid = [child.name for child in field.children]
-    named = ", ".join(shown(f"{path}.{name}" if path else name) for name in names[:MAX_PROBLEMS])
+    names_text = ", ".join(shown(f"{path}.{name}" if path else name) for name in names[:MAX_PROBLEMS])
     more = f" and {len(names) - MAX_PROBLEMS} more" if len(names) > MAX_PROBLEMS else ""
     hint = did_you_mean(names[0], valid) if len(names) == 1 else ""
     takes = [join_names(valid, 12)] if valid else []
     if patterns := field.schema.get("patternProperties"):
         takes.append(f"names that match {join_names(map(shorten, patterns), 3)}")
     text = " and ".join(takes) or ("no names" if path else "no arguments")
-    return f"unknown argument{'s' if len(names) > 1 else ''} {named}{more}.{hint} It takes {text}"
+    return f"unknown argument{'s' if len(names) > 1 else ''} {names_text}{more}.{hint} It takes {text}"
 
 
 def together(problems: list[str]) -> ArgumentsError:
@@ -133,7 +133,7 @@ def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> Iterator[Proble
 
 def _problems_of(failures: Iterable[Failure], root: Field, *, is_answer: bool = False) -> Iterator[Problem]:
     """Yield the problems that failures mean; `is_answer`: whether unknown names at the root are problems, too."""
-    for failure in (part for whole in failures for part in _of_variant(whole)):
+    for failure in (part for union in failures for part in _of_variant(union)):
         path, keyword = failure.path, failure.keyword
         field = _field_at(root, path)
         if failure.text:
@@ -212,7 +212,7 @@ def _joined(problems: Iterable[Problem]) -> list[str]:
 
 def _line(failure: Failure, field: Field) -> str:
     path, keyword = failure.path, failure.keyword
-    name = path_text(path) or _WHOLE
+    name = path_text(path) or _ROOT
     value = shown(failure.instance, secret=is_secret(name, field))
     if (names := _named_schema(failure)) is not None:
         return f"{name}: a name must be {expected(_part('', names, field))}, got {value}"
@@ -231,7 +231,7 @@ def _line(failure: Failure, field: Field) -> str:
     return unfit(name, field, failure.instance) if keyword in _COVERED else _unfit_keyword(failure, field)
 
 
-_WHOLE = "arguments"  # the name of the root
+_ROOT = "arguments"  # the name of the root
 
 
 def _part(name: str, schema: Any, field: Field) -> Field:
@@ -268,7 +268,7 @@ def _contained(failure: Failure, field: Field) -> str:
 
 def _unfit_keyword(failure: Failure, field: Field) -> str:
     """Return the message for a keyword that has no words of its own."""
-    name = path_text(failure.path) or _WHOLE
+    name = path_text(failure.path) or _ROOT
     value = shown(failure.instance, secret=is_secret(name, field))
     if failure.keyword == "not" and not isinstance(failure.instance, dict | list):
         return f"{name}: must not fit {shown(failure.expected)}, got {value}"
@@ -277,7 +277,7 @@ def _unfit_keyword(failure: Failure, field: Field) -> str:
 
 def _in_words_of_jsonschema(failure: Failure, field: Field) -> str:
     """Return the message of jsonschema, which quotes the value, or one that masks the secrets in it."""
-    name = path_text(failure.path) or _WHOLE
+    name = path_text(failure.path) or _ROOT
     if is_secret(name, field) or (isinstance(failure.instance, dict | list) and failure.keyword != "required"):
         return _unfit_keyword(failure, field)
     return f"{name}: {shorten(' '.join(failure.text.split()), 160)}"
@@ -392,34 +392,34 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     A default is filled in only for a required name that is missing, also inside objects and lists. Arguments that have
     no JSON form or are invalid are an ArgumentsError; see `check_arguments`.
     """
-    sent = json_arguments(arguments, schema)
+    json_values = json_arguments(arguments, schema)
     compiled = _compile(schema)
-    if compiled.takes(sent):
-        return sent, {}
-    filled: dict[Path, Any] = {}
-    completed = _completed(sent, input_root(schema), (), filled)
-    if not (filled and compiled.takes(completed)) and (problems := list(_problems(compiled, completed))):
-        blamed = {path for path in filled for problem in problems if problem.path[: len(path)] == path}
+    if compiled.takes(json_values):
+        return json_values, {}
+    defaults: dict[Path, Any] = {}
+    completed = _completed(json_values, input_root(schema), (), defaults)
+    if not (defaults and compiled.takes(completed)) and (problems := list(_problems(compiled, completed))):
+        blamed = {path for path in defaults for problem in problems if problem.path[: len(path)] == path}
         if blamed:  # a default that does not fit is no value: nobody gave it
-            completed = _completed(sent, input_root(schema), (), {}, blamed)
+            completed = _completed(json_values, input_root(schema), (), {}, blamed)
             problems = list(_problems(compiled, completed))
         raise together(_joined(problems))
-    return completed, {path_text(path): value for path, value in filled.items()}
+    return completed, {path_text(path): value for path, value in defaults.items()}
 
 
 def _completed(
-    value: Any, field: Field | None, path: Path, filled: dict[Path, Any], unfit: Container[Path] = ()
+    value: Any, field: Field | None, path: Path, defaults: dict[Path, Any], unfit: Container[Path] = ()
 ) -> Any:
     """Return a value with its missing required defaults but `unfit` ones; they are also added to `filled`."""
     if isinstance(value, list) and field is not None:
-        return [_completed(item, field.at(at), (*path, at), filled, unfit) for at, item in enumerate(value)]
+        return [_completed(item, field.at(at), (*path, at), defaults, unfit) for at, item in enumerate(value)]
     if not isinstance(value, dict) or field is None or field.kind != "object":
         return value
-    completed = {name: _completed(item, field.at(name), (*path, name), filled, unfit) for name, item in value.items()}
+    completed = {name: _completed(item, field.at(name), (*path, name), defaults, unfit) for name, item in value.items()}
     for child in field.children:
         place = (*path, child.name)
         if child.required and not child.is_mandatory and child.name not in completed and place not in unfit:
-            completed[child.name] = filled[place] = copy.deepcopy(child.default)
+            completed[child.name] = defaults[place] = copy.deepcopy(child.default)
     return completed
 
 
@@ -445,9 +445,7 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
             break
     lines = _joined(problems)
     more = f"; and {len(lines) - MAX_PROBLEMS} more" if len(lines) > MAX_PROBLEMS else ""
-    lines = [
-        re.sub(rf"^{_WHOLE}:", "the whole:", line).replace("unknown argument", "unknown name", 1) for line in lines
-    ]
+    lines = [re.sub(rf"^{_ROOT}:", "the whole:", line).replace("unknown argument", "unknown name", 1) for line in lines]
     raise ValueError("; ".join(lines[:MAX_PROBLEMS]) + more)
 
 

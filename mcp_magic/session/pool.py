@@ -44,20 +44,20 @@ class ConnectionPool(httpx2.AsyncBaseTransport):
         if url.scheme not in ("http", "https"):
             raise httpx2.UnsupportedProtocol(f"{url.scheme!r} is neither 'http' nor 'https'")
         target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        sent = httpcore2.Request(
+        core_request = httpcore2.Request(
             request.method, target, headers=request.headers.raw, content=request.stream, extensions=request.extensions
         )
-        connection = await self._taken(target.origin)
+        connection = await self._take(target.origin)
         try:
             with _as_httpx2():
-                answer = await connection.handle_async_request(sent)
+                answer = await connection.handle_async_request(core_request)
         except BaseException:
-            await self._closed(connection)
+            await self._close(connection)
             raise
-        stream = _Body(answer.stream, lambda: self._given_back(connection))
+        stream = _Body(answer.stream, lambda: self._give_back(connection))
         return httpx2.Response(answer.status, headers=answer.headers, stream=stream, extensions=answer.extensions)
 
-    async def _taken(self, origin: httpcore2.Origin) -> httpcore2.AsyncHTTPConnection:
+    async def _take(self, origin: httpcore2.Origin) -> httpcore2.AsyncHTTPConnection:
         """Return the free connection to a server that was used last, or a new one."""
         places = range(len(self._free) - 1, -1, -1)
         place = next((place for place in places if self._free[place][0].can_handle_request(origin)), None)
@@ -69,20 +69,20 @@ class ConnectionPool(httpx2.AsyncBaseTransport):
         connection, _ = self._free.pop(place)
         if not connection.has_expired():
             return connection
-        await self._closed(connection)
-        return await self._taken(origin)
+        await self._close(connection)
+        return await self._take(origin)
 
-    async def _given_back(self, connection: httpcore2.AsyncHTTPConnection) -> None:
+    async def _give_back(self, connection: httpcore2.AsyncHTTPConnection) -> None:
         """Keep a connection whose answer has ended, if it can be used again; close one that has not been used long."""
         if not connection.is_available():
-            await self._closed(connection)
+            await self._close(connection)
             return
         now = time.monotonic()
         self._free.append((connection, now))
         if len(self._free) > KEPT_CONNECTIONS or now - self._free[0][1] > IDLE_SECONDS:
-            await self._closed(self._free.pop(0)[0])
+            await self._close(self._free.pop(0)[0])
 
-    async def _closed(self, connection: httpcore2.AsyncHTTPConnection) -> None:
+    async def _close(self, connection: httpcore2.AsyncHTTPConnection) -> None:
         self._open.discard(connection)
         await connection.aclose()
 
@@ -90,7 +90,7 @@ class ConnectionPool(httpx2.AsyncBaseTransport):
         """Close all connections."""
         self._free.clear()
         for connection in list(self._open):
-            await self._closed(connection)
+            await self._close(connection)
 
 
 class _Body(httpx2.AsyncByteStream):

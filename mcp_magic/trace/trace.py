@@ -113,9 +113,9 @@ class Entry:
         """Return the fields of an export."""
         time = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="microseconds")
         names = ("number", "server", "direction", "kind", "method", "id", "size", "whole", "seconds", "pair")
-        given = {name: getattr(self, name) for name in names}
-        given["unanswered"] = self.unanswered or None
-        return {"time": time, **given, "status": self.status, "headers": self.headers, "message": self.message}
+        fields = {name: getattr(self, name) for name in names}
+        fields["unanswered"] = self.unanswered or None
+        return {"time": time, **fields, "status": self.status, "headers": self.headers, "message": self.message}
 
     def __repr__(self) -> str:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
@@ -169,9 +169,9 @@ class Trace:
 
     def clear(self, server: str | None = None) -> None:
         """Delete the messages of one server or of all; the numbers continue."""
-        gone = self.entries(server)
+        entries = self.entries(server)
         self._entries = deque(entry for entry in self._entries if server is not None and entry.server != server)
-        self._size -= sum(len(entry.text) + ENTRY_BYTES for entry in gone)
+        self._size -= sum(len(entry.text) + ENTRY_BYTES for entry in entries)
         self._dropped = self._dropped if server is not None else 0
 
     @property
@@ -194,8 +194,8 @@ class Trace:
         for read in list(self.flush.values()):
             read()
         self.settle()
-        chosen = (entry for entry in self._entries if server is None or entry.server == server)
-        return sorted(chosen, key=attrgetter("moment"))
+        entries = (entry for entry in self._entries if server is None or entry.server == server)
+        return sorted(entries, key=attrgetter("moment"))
 
     def find(self, number: int) -> Entry:
         """Return the entry with a number. Raises NotFoundError if the trace has no such entry."""
@@ -203,8 +203,8 @@ class Trace:
         for entry in self._entries:
             if entry.number == number:
                 return entry
-        kept = f"it has {self._entries[0].number} to {self._number}" if self._entries else "it is empty"
-        raise NotFoundError(f"the trace has no message {number}; {kept}, `%mcp trace` lists them")
+        numbers = f"it has {self._entries[0].number} to {self._number}" if self._entries else "it is empty"
+        raise NotFoundError(f"the trace has no message {number}; {numbers}, `%mcp trace` lists them")
 
     def __len__(self) -> int:
         self.settle()
@@ -281,8 +281,8 @@ def _kind(message: dict[str, Any]) -> str:
     if "method" in message:
         return "notification" if message.get("id") is None else "request"
     result = message.get("result")
-    failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
-    return "error" if failed else "answer"
+    is_error = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
+    return "error" if is_error else "answer"
 
 
 class Recorder:
@@ -304,7 +304,7 @@ class Recorder:
 
     def remove(self, tap: Tap) -> None:
         """Remove a tap."""
-        self._set(tuple(known for known in self._taps if known is not tap))
+        self._set(tuple(member for member in self._taps if member is not tap))
 
     def _set(self, taps: tuple[Tap, ...]) -> None:
         self._taps = taps
@@ -354,10 +354,10 @@ class Recorder:
             entry.pair = entry.seconds = None
             kind, number = entry.kind, str(entry.id)
             if kind == "request":
-                asked = self._asked[entry.direction]
-                asked[number] = entry
-                if len(asked) > WAITING:
-                    del asked[next(iter(asked))]
+                requests = self._asked[entry.direction]
+                requests[number] = entry
+                if len(requests) > WAITING:
+                    del requests[next(iter(requests))]
             elif kind in ("answer", "error"):
                 request = self._asked[OUT if entry.direction == IN else IN].pop(number, None)
                 if request is not None:
@@ -377,8 +377,8 @@ class Recorder:
     def give_up(self, number: int | str | None, why: Fault) -> None:
         """Note that nobody waits for the answer to a request any more, or, without a number, to any request."""
         self.trace.settle()  # an answer may have come
-        asked = self._asked[OUT]
-        for entry in asked.values() if number is None else filter(None, [asked.get(str(number))]):
+        requests = self._asked[OUT]
+        for entry in requests.values() if number is None else filter(None, [requests.get(str(number))]):
             if not entry.failed:
                 entry.gave_up, entry.seconds = why, perf_counter() - entry.moment
 
@@ -386,8 +386,8 @@ class Recorder:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""
         if self.trace.messages:
             entry = Entry(self.server, KEPT)
-            written = self._masker.write({"method": method, "age": round(seconds, 3), "params": params})
-            entry.write("kept", method, *written)
+            text = self._masker.write({"method": method, "age": round(seconds, 3), "params": params})
+            entry.write("kept", method, *text)
             self.trace.add(self, entry)
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
@@ -410,10 +410,10 @@ class Recorder:
 
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these secrets, which are tokens, wherever they appear."""
-        known = frozenset(secrets)
-        self._masker.know(known)
+        tokens = frozenset(secrets)
+        self._masker.know(tokens)
         for tap in self._taps:
-            tap.know(known)
+            tap.know(tokens)
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
         """Mask the values that the user entered for a server, and all values of the same names, in the recording."""
@@ -467,10 +467,10 @@ class Recorder:
         if self._lines is None or not (self.trace.messages or self._readers):
             return
         ago = time() - perf_counter()
-        for written, line in self._lines.read(last=last):
+        for moment, line in self._lines.read(last=last):
             if self.trace.messages:
                 # between the line before it and now, however the clocks differ
-                self._latest = min(max(self._latest, written - ago), perf_counter())
+                self._latest = min(max(self._latest, moment - ago), perf_counter())
                 self._text(STDERR, "line", line, self._latest)
             for tap in self._readers:
                 tap.stderr(line)
@@ -479,8 +479,8 @@ class Recorder:
         entry = Entry(self.server, direction)
         if moment is not None:
             entry.moment = moment
-        kept = text[:MAX_STDERR_LINE].encode("utf-8", "replace")
-        entry.write(kind, "", kept, len(text.encode("utf-8", "replace")), len(text) <= MAX_STDERR_LINE)
+        beginning = text[:MAX_STDERR_LINE].encode("utf-8", "replace")
+        entry.write(kind, "", beginning, len(text.encode("utf-8", "replace")), len(text) <= MAX_STDERR_LINE)
         self.trace.add(self, entry)
 
 
