@@ -423,7 +423,7 @@ def _offer(offers: Mapping[str, Offer], name: str) -> Offer:
 def _with_columns(value: Any, columns: Sequence[str]) -> Any:
     """Return arguments with the columns that the model has written as `{column}`.
 
-    >>> _filled({"text": "Hi {name}", "n": 3}, ["name"])["text"].text
+    >>> _with_columns({"text": "Hi {name}", "n": 3}, ["name"])["text"].text
     'Hi {name}'
     """
     if isinstance(value, dict):

@@ -637,16 +637,16 @@ def clue(place: ErrorContext, tool: str, offset: Position | None) -> str:
 def causes_in(stderr: str, tool: str) -> set[str]:
     r"""Return the exceptions that MCPServer logged as causes of a tool's failures: several if calls overlapped.
 
-    >>> own = "UnexpectedToolError: Error executing tool add"
-    >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{_CAUSED} cause of ...\n{own}\n"
+    >>> own, after = "UnexpectedToolError: Error executing tool add", _CAUSE_FOLLOWS
+    >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{after} cause of ...\n{own}\n"
     >>> causes_in(log, "add"), causes_in(log, "print"), causes_in(log + log, "add")
     ({'ValueError: no'}, set(), {'ValueError: no'})
     >>> sorted(causes_in(log + log.replace("no", "yes"), "add")), causes_in(log + log.replace("add", "print"), "add")
     (['ValueError: no', 'ValueError: yes'], {'ValueError: no'})
     >>> group = f"  | Traceback (most recent call last):\n  |   File 'a.py'\n  | ValueError: no\n  +----\n"
-    >>> causes_in(f"{group}{_CAUSED}\n{own}", "add")
+    >>> causes_in(f"{group}{after}\n{own}", "add")
     {'ValueError: no'}
-    >>> causes_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {_CAUSED}\n  cause of\n{own}", "add")
+    >>> causes_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {after}\n  cause of\n{own}", "add")
     {'ValueError: no ink'}
     """
     lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]

@@ -127,7 +127,7 @@ DOORS: dict[str, Callable[[Any, str], Any]] = {
     "call with a wrong name": lambda on, name: on.line(f"call s:takes_{name} nowhere.p1=1"),
     "call without": lambda on, name: on.line(f"call s:takes_{name}"),
     "answer": lambda on, name: on.line(f"call s:answers_{name}"),
-    "model": lambda on, name: json.dumps(function_of("x", on.tools[f"takes_{name}"]).bound),
+    "model": lambda on, name: json.dumps(function_of("x", on.tools[f"takes_{name}"]).openai_tool),
     "changes": changes,
     "lint": lambda on, name: list(lint_tool(on.tools[f"takes_{name}"], "s")),
     "langchain": lambda on, name: convert_to_openai_tool(on.functions[f"takes_{name}"]) and None,
@@ -202,7 +202,7 @@ async def test_fields_past_the_budget_are_counted_and_taken(attacked):
 
 def parameters(schema: Any) -> Any:
     """What a model gets of a schema."""
-    return function_of("t", Tool(name="t", input_schema=schema)).bound["function"]["parameters"]
+    return function_of("t", Tool(name="t", input_schema=schema)).openai_tool["function"]["parameters"]
 
 
 def test_an_enum_too_long_for_a_model_is_told_in_words():

@@ -76,9 +76,9 @@ def test_providers_take_the_schema_and_the_arguments_fit_it(name):
     function = function_of("s__t", Tool(name="t", input_schema=schema))
     renamed = {own: name for name, own in function.renamed.items()}
     sent = {renamed.get(name, name): value for name, value in takes.items()}
-    assert openai_refuses([function.bound]) == ""
-    assert anthropic_refuses(to_anthropic([function.bound])) == ""
-    assert check_answer(sent, function.bound["function"]["parameters"]) == ""
+    assert openai_refuses([function.openai_tool]) == ""
+    assert anthropic_refuses(to_anthropic([function.openai_tool])) == ""
+    assert check_answer(sent, function.openai_tool["function"]["parameters"]) == ""
     assert own_arguments(sent, function.renamed) == takes
 
 
