@@ -20,6 +20,7 @@ from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from tests.support.app_pages import Page
 from tests.support.dash_server import HTML
+from tests.support.walks import modules, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +73,16 @@ async def test_a_call_of_an_app_is_approved_in_its_name_and_recorded(host, page,
         ("app dash", "resources/read", "approve", "person"),
         ("app dash", "refresh", "deny", "rule `deny dash:refresh`"),
     ]
+
+
+async def test_a_call_of_an_app_enters_few_functions(host, page):
+    host.consent.rules.append(Rule("allow", "dash:refresh"))
+    await page.ask("tools/call", name="refresh", arguments={"step": 2})
+    host.trace.settle()
+    with walk() as entries:
+        await page.ask("tools/call", name="refresh", arguments={"step": 2})
+    assert len(entries) <= 400
+    assert len(modules(entries)) <= 44
 
 
 async def test_what_is_not_for_apps_is_refused_unasked(page, asked):

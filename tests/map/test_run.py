@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_magic import ArgumentsError, UnknownToolError
 from tests.support.mapped import offer, prepared
 from tests.support.waiting import until
+from tests.support.walks import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,16 @@ async def test_rows_come_as_they_end_and_not_far_ahead(host, calls):
         numbers.append(item.number)
         assert calls["add"] <= len(numbers) + 2 * 4
     assert sorted(numbers) == list(range(200))
+
+
+async def test_one_row_enters_few_functions(host, calls):
+    await host.map("s:add", [{"a": 1}])
+    lengths = []
+    for count in (50, 250):
+        with walk() as entries:
+            await host.map("s:add", [{"a": n} for n in range(count)])
+        lengths.append(len(entries))
+    assert lengths[1] - lengths[0] <= 200 * 200
 
 
 async def test_breaking_out_of_map_iter_cancels_the_rest(host, calls):

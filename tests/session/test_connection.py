@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import mcp_types as types
 import pytest
@@ -14,9 +13,7 @@ from mcp.server import Server
 from mcp_magic import errors, schema
 from tests.support.bundled import load
 from tests.support.lowlevel import serving_tools
-
-if TYPE_CHECKING:
-    from types import FrameType
+from tests.support.walks import modules, walk
 
 
 @pytest.fixture
@@ -155,23 +152,12 @@ async def test_call_refused_before_listing_is_sent_again_once(host):
 async def test_a_call_goes_straight_to_its_transport(show, monkeypatch):
     monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)  # a test before this one may have set one
     await show.call_tool("one_text", {"text": "warm"})
-    entered: list[tuple[str, str]] = []
-
-    def note(frame: FrameType, event: str, arg: object) -> None:
-        file = frame.f_code.co_filename
-        if event == "call" and "/mcp_magic/" in file:
-            entered.append((file.rpartition("/mcp_magic/")[2], frame.f_code.co_qualname))
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with walk() as entries:
         await show.call_tool("one_text", {"text": "hello"})
-    finally:
-        sys.setprofile(before)
-    way = entered[: next(at for at, (module, _) in enumerate(entered) if module == "session/streams.py")]
+    way = entries[: next(at for at, (module, _) in enumerate(entries) if module == "session/streams.py")]
     # three of them ask whether this is the loop of the session, four are the observers
     assert len(way) <= 45, "\n".join(map(str, way))
-    assert len({module for module, _ in way}) <= 18, way
+    assert len(modules(way)) <= 18, way
 
 
 async def test_a_protocol_error_has_its_code_and_what_it_means(show):

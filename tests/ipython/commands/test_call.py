@@ -23,6 +23,7 @@ from tests.support.doctors import SICK
 from tests.support.lowlevel import serving_tools
 from tests.support.schemas import TEXT
 from tests.support.waiting_server import Waiting, waiting_server
+from tests.support.walks import modules, walk
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -133,6 +134,16 @@ async def test_call_returns_a_value_or_a_dataframe(magic):
     assert (await magic("read $uri --server math", uri="math://table/2")).df is not None
     prompt = await magic("prompt math:explain topic=primes level=beginner")
     assert "primes" in prompt.messages[0].content
+
+
+async def test_one_line_enters_few_functions(magic):
+    await host.connect(load("math_server").server, name="math")
+    await magic("call math:add a=1 b=2")
+    host.trace.settle()
+    with walk() as entries:
+        await magic("call math:add a=1 b=2")
+    assert len(entries) <= 300
+    assert len(modules(entries)) <= 38
 
 
 async def test_read_that_is_kept_says_so_and_refresh_asks_again(magic):

@@ -1,0 +1,41 @@
+"""The functions of the package that a piece of work enters: the walks that are to stay short."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mcp_magic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+__all__ = ["modules", "walk"]
+
+PACKAGE = str(Path(mcp_magic.__file__).parent) + "/"
+
+
+@contextmanager
+def walk() -> Iterator[list[tuple[str, str]]]:
+    """Give a list that gets the module and the name of each function that is entered."""
+    entries: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(PACKAGE):
+            entries.append((file.removeprefix(PACKAGE), frame.f_code.co_qualname))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield entries
+    finally:
+        sys.setprofile(before)
+
+
+def modules(entries: list[tuple[str, str]]) -> set[str]:
+    """Return the modules of a walk."""
+    return {module for module, _ in entries}
