@@ -11,6 +11,7 @@ import copy
 import functools
 import itertools
 import operator
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -269,6 +270,23 @@ class _Reading:
                 self.keywords[keyword] = own
         _leave_out_patterns(schema)
         _rename_flagged_limits(schema)
+        _write_out_booleans(schema, self.root)
+
+
+def _write_out_booleans(schema: dict[str, Any], root: dict[str, Any]) -> None:
+    """Let the schemas in a part of a schema of draft-04 be objects: it has no others."""
+    if str(root.get("$schema")).rstrip("#") != DRAFTS[-1]:
+        return
+
+    def as_object(part: Any) -> Any:
+        return part if not isinstance(part, bool) else {} if part else {"not": {}}
+
+    for keyword in schema.keys() & (_HERE | _INSIDE | _BY_NAME) - {"additionalProperties", "additionalItems"}:
+        value = schema[keyword]
+        if keyword in _BY_NAME and isinstance(value, dict):
+            schema[keyword] = {name: as_object(part) for name, part in value.items()}
+        else:
+            schema[keyword] = list(map(as_object, value)) if isinstance(value, list) else as_object(value)
 
 
 def _rename_flagged_limits(schema: dict[str, Any]) -> None:
@@ -406,7 +424,7 @@ class _Native:
 
     def _failure(self, error: Any, value: Any) -> Failure:
         kinds, kind = self._kinds, error.kind
-        path, schema_path = tuple(error.instance_path), tuple(error.schema_path)
+        path, schema_path = _with_names(error.instance_path, value), _with_names(error.schema_path, self._root)
         keyword = str(schema_path[-1]) if schema_path else ""
         if isinstance(kind, kinds.FalseSchema):
             if keyword in _REST_OF_ITEMS:
@@ -420,6 +438,18 @@ class _Native:
             branches = tuple(tuple(self._failure(inner, value) for inner in variant) for variant in kind.context)
         expected = schema.get(keyword) if isinstance(schema, dict) else None
         return Failure(keyword.removeprefix("x-"), path, instance, schema_path, schema, expected, branches)
+
+
+def _with_names(path: Iterable[str | int], value: Any) -> Path:
+    """Return a path into a value with the names of digits, for which jsonschema-rs has numbers."""
+    names: list[str | int] = []
+    for step in path:
+        name = step
+        if isinstance(step, int) and isinstance(value, dict) and (name := str(step)) not in value:  # such as "007"
+            name = next((inner for inner in value if re.fullmatch(rf"\+?0*{step}", inner)), name)
+        names.append(name)
+        value = _at(value, (name,))
+    return tuple(names)
 
 
 _REST_OF_ITEMS = ("items", "additionalItems", "unevaluatedItems")

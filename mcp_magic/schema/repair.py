@@ -186,7 +186,7 @@ class _Walk:
 
     def _type(self, value: Any, where: str) -> Any:
         names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        read = [_type_name(name) for name in names]
+        read = list(dict.fromkeys(_type_name(name) for name in names))
         if not read or None in read:
             if names:
                 self.note(where, f"the type {join_names(repr(str(name)[:30]) for name in names)} is unknown: any value")
@@ -327,7 +327,7 @@ def _count(value: Any) -> Any:
     number = _number(value)
     if number is _LEFT_OUT or number < 0 or number != int(number):
         return _LEFT_OUT
-    return number
+    return int(number)  # draft-04 has no 2.0
 
 
 def _names(value: Any) -> Any:
@@ -335,6 +335,23 @@ def _names(value: Any) -> Any:
         return _LEFT_OUT
     names = list(dict.fromkeys(name for name in value if isinstance(name, str)))
     return value if len(names) == len(value) else names
+
+
+def _needs(kinds: tuple[type, ...]) -> Callable[[Any], Any]:
+    """Return what reads names by name; draft-03 has one name without a list. A dependency may be a schema, too."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return _LEFT_OUT
+        needs = {}
+        for name, need in value.items():
+            if isinstance(need, list | str):
+                needs[name] = _names([need] if isinstance(need, str) else need)
+            elif isinstance(need, kinds):
+                needs[name] = need
+        return value if needs.keys() == value.keys() and all(needs[name] is value[name] for name in needs) else needs
+
+    return read
 
 
 _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
@@ -351,5 +368,6 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(tuple(_BOUNDS), lambda value: value if isinstance(value, bool) else _number(value)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _count),
     **dict.fromkeys(("minProperties", "maxProperties"), _count),
-    **dict.fromkeys(("dependentRequired", "dependencies"), _a(dict)),
+    "dependentRequired": _needs(()),
+    "dependencies": _needs((bool, Mapping)),
 }

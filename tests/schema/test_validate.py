@@ -17,7 +17,7 @@ from referencing.exceptions import Unresolvable
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import check_arguments
-from mcp_magic.schema.engine import CompiledSchema
+from mcp_magic.schema.engine import DRAFTS, CompiledSchema
 from tests.support.raising import said
 from tests.support.schemas import DRAFT7, INTEGER, NULL, NUMBER, TEXT, either, listed, of
 from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values
@@ -101,6 +101,15 @@ MANY = of(**{f"name{i}": {} for i in range(15)})
         pytest.param(DRAFT3, {"a": 1, "b": 2, "c": {"d": "x"}}, "c.d: expected integer, got 'x'", id="draft 3 value"),
         pytest.param({"$schema": DRAFT7, "properties": {"pair": {"items": [INTEGER, TEXT]}}}, {"pair": [1, 2]},
                      "pair[1]: expected string, got 2", id="draft 7"),
+        pytest.param({"additionalProperties": of("a", a=TEXT)}, {"1": {}, "007": {"a": 1}},
+                     "missing: 1.a (string)\n007.a: expected string, got 1", id="name of digits"),
+        pytest.param(of(a={"$ref": "#/$defs/01"}) | {"$defs": {"01": of("b", b=TEXT)}}, {"a": {}},
+                     "missing: a.b (string)", id="definition of digits"),
+        pytest.param({"$schema": DRAFTS[-1], **of("b", a=INTEGER, c={"items": True})}, {"a": "x", "b": 1},
+                     "a: expected integer, got 'x'", id="booleans in draft 4"),
+        pytest.param(of(a={"type": ["string", "String"]}), {"a": 1}, "a: expected string, got 1", id="same type twice"),
+        pytest.param({**of(a={}, b={}), "dependencies": {"a": "b"}}, {"a": 1},
+                     "missing: b, which a needs", id="name without a list"),
         pytest.param(of(a={}, b={}), {"x": 1, "y": 2}, "unknown arguments 'x', 'y'. It takes a, b", id="unknown"),
         pytest.param({"properties": {}}, {"x": 1}, "unknown argument 'x'. It takes no arguments", id="nothing"),
         pytest.param({**of(), **CLOSED}, {"x": 1}, "unknown argument 'x'. It takes no arguments", id="closed"),
