@@ -220,47 +220,6 @@ class PendingConnection:
             raise SessionClosedError(f"{self.name}: all sessions were closed while this one was being opened.")
 
 
-class PendingConnections:
-    """Sessions that are being opened: they reserve their names, and a second request for a server joins the first."""
-
-    def __init__(self) -> None:
-        self._under_way: list[PendingConnection] = []
-
-    def names(self) -> list[str]:
-        """Return the reserved names."""
-        return [pending.name for pending in self._under_way]
-
-    def find(self, spec: Spec, name: str) -> PendingConnection | None:
-        """Return the pending connection of the same server under the same name, or that name with a number."""
-        for pending in self._under_way:
-            is_same = pending.spec == spec and (pending.name == name or numbered(pending.name, name))
-            if is_same and not pending.is_refused:
-                return pending
-        return None
-
-    @contextmanager
-    def add(self, spec: Spec, name: str) -> Iterator[PendingConnection]:
-        """Add a pending connection for the duration of the context."""
-        pending = PendingConnection(spec, name)
-        self._under_way.append(pending)
-        try:
-            yield pending
-        except MCPMagicError as error:
-            pending.done.set_exception(error)
-            pending.done.exception()  # retrieved, so that asyncio does not report it
-            raise
-        finally:
-            self._under_way.remove(pending)
-            if not pending.done.done():
-                pending.done.set_result(None)
-
-    def refuse(self) -> list[Connection]:
-        """Refuse all of them; return the connections whose opening has begun."""
-        for pending in self._under_way:
-            pending.is_refused = True
-        return [pending.connection for pending in self._under_way if pending.connection is not None]
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -269,13 +228,13 @@ class Connections:
 
     Attributes:
         named: Name -> connection, in the order of opening.
-        pending: Those that are being opened.
+        pending: Those that are being opened; they reserve their names.
         failed: Name -> stderr of servers that could not be opened; the last 20.
     """
 
     def __init__(self, definitions: Definitions) -> None:
         self.named: dict[str, Connection] = {}
-        self.pending = PendingConnections()
+        self.pending: list[PendingConnection] = []
         self.failed: dict[str, str] = {}
         self._definitions = definitions
         self._closing: set[asyncio.Task[Any]] = set()
@@ -291,6 +250,30 @@ class Connections:
         connection.watch(lambda: self.announce(name))
         self.announce(name)
         return old
+
+    def find_pending(self, spec: Spec, name: str) -> PendingConnection | None:
+        """Return the pending connection of the same server under the same name, or that name with a number."""
+        for pending in self.pending:
+            is_same = pending.spec == spec and (pending.name == name or numbered(pending.name, name))
+            if is_same and not pending.is_refused:
+                return pending
+        return None
+
+    @contextmanager
+    def opening(self, spec: Spec, name: str) -> Iterator[PendingConnection]:
+        """Have a pending connection for the duration of the context; a second request for its server joins it."""
+        pending = PendingConnection(spec, name)
+        self.pending.append(pending)
+        try:
+            yield pending
+        except MCPMagicError as error:
+            pending.done.set_exception(error)
+            pending.done.exception()  # retrieved, so that asyncio does not report it
+            raise
+        finally:
+            self.pending.remove(pending)
+            if not pending.done.done():
+                pending.done.set_result(None)
 
     def remove(self, connections: Iterable[Connection]) -> None:
         """Remove connections, and end the streams of their events."""
@@ -485,7 +468,7 @@ class Host:
         """
         check_name(name)
         self.loop = asyncio.get_running_loop()
-        while (pending := self.registry.pending.find(spec, name)) is not None:
+        while (pending := self.registry.find_pending(spec, name)) is not None:
             if (joined := await asyncio.shield(pending.done)) is not None:
                 return joined
         for candidate in [name, *(n for n in self.registry.named if numbered(n, name))]:
@@ -494,8 +477,9 @@ class Host:
                 continue
             return await open_again(self, candidate)
         if not replace:
-            name = free_name(name, [*(connection.name for connection in self.find()), *self.registry.pending.names()])
-        with self.registry.pending.add(spec, name) as pending:
+            reserved = [pending.name for pending in self.registry.pending]
+            name = free_name(name, [*(connection.name for connection in self.find()), *reserved])
+        with self.registry.opening(spec, name) as pending:
             try:
                 connection = await _open(self, pending)
             except ConnectError as error:
@@ -562,7 +546,11 @@ class Host:
         """Close all sessions, end all servers that the host started, and clear `failed`. Tasks of servers go on."""
         if "jobs" in vars(self):
             self.jobs.leave()
-        connections = [*self.registry.named.values(), *self.registry.pending.refuse()]
+        connections = [*self.registry.named.values()]
+        for pending in self.registry.pending:
+            pending.is_refused = True
+            if pending.connection is not None:
+                connections.append(pending.connection)
         self.registry.named.clear()
         self.failed.clear()
         self.registry.remove(connections)

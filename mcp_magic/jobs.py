@@ -72,23 +72,6 @@ class JobEvent(NamedTuple):
     message: str  # what the server says, secrets masked
 
 
-class Course:
-    """How a job goes: its status, what the server says about it, and its progress."""
-
-    def __init__(self) -> None:
-        self.status: JobStatus = "working"
-        self.message = ""
-        self.events: deque[JobEvent] = deque(maxlen=EVENTS)
-        self.meter = ProgressMeter()
-
-    def change(self, status: JobStatus, message: str | None) -> None:
-        """Set the status and the message; None leaves the message as it is."""
-        self.status = status
-        if message is not None:
-            self.message = message
-        self.events.append(JobEvent(time.time(), status, self.message))
-
-
 class _Start:
     """The start of a job: its call is sent, and the server answers for the first time."""
 
@@ -111,6 +94,10 @@ class Job:
         number: Its number in this kernel.
         tool: The name of its tool.
         task: The id of the server's task; "" if the call runs in this kernel.
+        status: `"working"`, `"input_required"`, `"completed"`, `"failed"`, `"cancelled"`, or `"lost"`. A lost job may
+            still run at the server, but nothing follows it (`%mcp jobs --resume`).
+        message: What the server says about it.
+        events: The changes of `status` and `message`, the latest 200.
         result: The `ToolResult`, also of a tool that reports an error; None before the end.
         error: Why there is no result, or None.
         note: A remark, or "".
@@ -133,7 +120,10 @@ class Job:
         self.error: BaseException | None = None
         self.note = ""
         self.is_cancelling = False
-        self._course = Course()
+        self.status: JobStatus = "working"
+        self.message = ""
+        self.events: deque[JobEvent] = deque(maxlen=EVENTS)
+        self._meter = ProgressMeter()
         self._stopwatch = Stopwatch(began)
         self._task_state: TaskState | None = None
         self._connection = connection
@@ -146,24 +136,6 @@ class Job:
     def server(self) -> str:
         """The name of its server."""
         return self._connection.name
-
-    @property
-    def status(self) -> JobStatus:
-        """`"working"`, `"input_required"`, `"completed"`, `"failed"`, `"cancelled"`, or `"lost"`.
-
-        A lost job may still run at the server, but nothing follows it (`%mcp jobs --resume`).
-        """
-        return self._course.status
-
-    @property
-    def message(self) -> str:
-        """What the server says about it."""
-        return self._course.message
-
-    @property
-    def events(self) -> deque[JobEvent]:
-        """The changes of `status` and `message`, the latest 200."""
-        return self._course.events
 
     @property
     def began(self) -> float:
@@ -221,9 +193,9 @@ class Job:
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Take the progress of a call that is no task."""
-        self._course.meter.note(progress, total, message, time.monotonic())
+        self._meter.note(progress, total, message, time.monotonic())
         if message is not None:
-            self._course.message = one_line(self._connection.place.masked(message), MESSAGE)
+            self.message = one_line(self._connection.place.masked(message), MESSAGE)
         self._tell()
 
     def _conclude(self, work: asyncio.Task[ToolResult]) -> None:
@@ -247,7 +219,10 @@ class Job:
         self._change(status)
 
     def _change(self, status: JobStatus, message: str | None = None) -> None:
-        self._course.change(status, message)
+        self.status = status
+        if message is not None:
+            self.message = message
+        self.events.append(JobEvent(time.time(), status, self.message))
         text = " · ".join(filter(None, (self.status.replace("_", " "), self.message)))
         self._connection.publish("job", f"{self.number}: {self.tool}", text, ended=self.ended)
         self._tell()
@@ -324,7 +299,7 @@ class Job:
         status = self.status.replace("_", " ")
         if self.result is not None and self.result.is_error:
             status = "completed with an error"
-        figures = self._course.meter.figures(running=not self.ended)
+        figures = self._meter.figures(running=not self.ended)
         message = "" if self.ended else self.message
         return " · ".join(filter(None, (status, duration(self.seconds), *figures, message)))
 
@@ -337,7 +312,7 @@ class Job:
         line = Part.line(f"{sign} ", Bold(one_line(self.title, 120)), f" · job {self.number} · {self._words()}")
         lines = [line]
         if not self.ended:
-            share = self._course.meter.share
+            share = self._meter.share
             value = {} if share is None else {"value": f"{share:.3f}"}
             label = {"aria-label": one_line(self.title, 120)}
             lines.append(Part("", tag("progress", "", max="1", style="width:16em", **value, **label)))

@@ -326,6 +326,12 @@ class UrlSpec(Spec):
         return mask_url(with_names(self.url, self.variables))
 
     @property
+    def address(self) -> tuple[str, int]:
+        """The host, or "", and the port, or that of the scheme. Raises ValueError if the URL has none that is legal."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or (443 if parts.scheme in ("https", "wss") else 80)
+
+    @property
     def secrets(self) -> frozenset[str]:
         """Log-in secrets, user info, values of secret-looking headers (also `x` of `Bearer x`) and query parameters."""
         auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets

@@ -23,7 +23,6 @@ from mcp_magic.config.targets import resolve_target
 from mcp_magic.doctor.http import (
     HttpProbe,
     LogInProbe,
-    host_and_port,
     look_at_connection,
     look_at_http,
     look_at_tls,
@@ -79,7 +78,7 @@ async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple
     if isinstance(spec, StdioSpec):
         _find_command(spec, step)
     if isinstance(spec, UrlSpec):
-        host, port = host_and_port(spec)
+        host, port = spec.address
         path, headers = urlsplit(spec.url).path, ", ".join(sorted(spec.headers)) or "none"
         step.ok(f"host {host}, port {port}, path {spec.masked(path) or '/'}, headers: {headers}")
         if path in ("", "/"):

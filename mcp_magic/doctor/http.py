@@ -44,12 +44,6 @@ if TYPE_CHECKING:
 FEW_DAYS = 14  # a certificate that expires within so many days gets a warning
 
 
-def host_and_port(spec: UrlSpec) -> tuple[str, int]:
-    """Return the host and the port of a URL."""
-    parts = urlsplit(spec.url)
-    return parts.hostname or "", parts.port or (443 if spec.url.startswith(("https:", "wss:")) else 80)
-
-
 def why_hidden(spec: UrlSpec) -> str:
     """Return why the way to a URL cannot be seen from here, or ""; the proxy is named without its credentials."""
     if IN_BROWSER:
@@ -62,7 +56,7 @@ def why_hidden(spec: UrlSpec) -> str:
 
 async def look_at_connection(spec: UrlSpec, step: Step) -> None:
     """Look the name up and connect."""
-    host, port = host_and_port(spec)
+    host, port = spec.address
     started = time.perf_counter()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -131,7 +125,7 @@ def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
 
 async def _handshake(context: Any, spec: UrlSpec) -> tuple[str, bytes]:
     """Return the version of TLS and the certificate (DER) of a server."""
-    host, port = host_and_port(spec)
+    host, port = spec.address
     async with asyncio.timeout(CONNECT_SECONDS):
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
     try:
@@ -354,7 +348,7 @@ _FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request
 
 async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
     """Send both opening requests of a session; return their answers, or None if a session falls back to HTTP+SSE."""
-    if spec.url.startswith("http:") and host_and_port(spec)[0] not in LOOPBACK:
+    if spec.url.startswith("http:") and spec.address[0] not in LOOPBACK:
         target = "the credentials in its headers" if spec.secrets else "everything"
         step.warn(f"http:// without TLS: every network on the way can read {target}", "https://, if the server has it")
     first = await probe.discover()
@@ -459,7 +453,7 @@ async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) ->
 
 async def _judge_origin(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
-    if IN_BROWSER or host_and_port(spec)[0] not in LOOPBACK:
+    if IN_BROWSER or spec.address[0] not in LOOPBACK:
         return  # a browser sets the origin to that of its own page
     reply = await probe.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:

@@ -12,7 +12,6 @@ import time
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from mcp_magic.calls.call import CallObserver
 from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec, WebSocketSpec
@@ -60,11 +59,9 @@ def place(spec: Spec) -> dict[str, str | int]:
     protocol = "websocket" if isinstance(spec, WebSocketSpec) else "http"
     attributes: dict[str, str | int] = {"network.transport": "tcp", "network.protocol.name": protocol}
     try:
-        parts = urlsplit(spec.url)
-        host, port = parts.hostname, parts.port
+        host, port = spec.address
     except ValueError:
         return attributes
-    port = port or (443 if parts.scheme in ("https", "wss") else 80)
     return {**attributes, "server.address": host, "server.port": port} if host else attributes
 
 
