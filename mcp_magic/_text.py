@@ -10,6 +10,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._unicode import HIDDEN, escapes
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
@@ -20,12 +22,6 @@ MAX_NAME = 200
 
 # Colours are removed, not written out: the text still reads as intended, and hidden text (SGR 8) becomes visible.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
-# C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (UTF-8 cannot encode
-# them). Zero-width joiners stay: emoji and Persian need them.
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]+"
-)
 
 
 def clean(text: str) -> str:
@@ -39,7 +35,7 @@ def clean(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():  # most texts, in a third of the time of a search
         return text
-    escape = functools.cache(lambda run: run.encode("unicode_escape").decode("ascii"))  # a text may repeat one often
+    escape = functools.cache(escapes)  # a text may repeat one often
     return HIDDEN.sub(lambda match: escape(match[0]), _COLOUR.sub("", text))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic._unicode import CONTROLS, DIRECTIONS, JOINERS, PRIVATE, SELECTORS, SHAPELESS, TAGS, ZERO_WIDTH, script
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, terminal_width
 from mcp_magic.display.json import brief
@@ -122,25 +123,21 @@ def severity_counts(findings: Iterable[Finding]) -> str:
 
 # Characters that a model reads but a person does not see. Legitimate uses are allowed: joiners in emoji and in scripts
 # that need them, flags, variation selectors after a character that has variants.
-# Sources: Unicode Technical Report 36 (security) and Standard Annex 9 (bidirectional text); CVE-2021-42574.
 
 MAX_POINTS = 4  # most code points that a message names, with their positions
 
-_ZERO_WIDTH = (
-    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0"
-)
-_HIDDEN_KINDS = (
-    ("tag characters", re.compile("[\U000e0000-\U000e007f]")),
-    ("bidirectional controls", re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")),
-    ("zero-width characters", re.compile(f"[{_ZERO_WIDTH}]")),
-    ("invisible selectors", re.compile("[\U000e0100-\U000e01ef]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")),
-    ("private use characters", re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")),
-    ("control characters", re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ud800-\udfff]")),
-)
+_HIDDEN_KINDS = {
+    "tag characters": re.compile(f"[{TAGS}]"),
+    "bidirectional controls": re.compile(f"[{DIRECTIONS}]"),
+    "zero-width characters": re.compile(f"[{ZERO_WIDTH}{SHAPELESS}{JOINERS}]"),
+    "invisible selectors": re.compile(rf"[{SELECTORS}]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]"),
+    "private use characters": re.compile(f"[{PRIVATE}]"),
+    "control characters": re.compile(rf"(?!\r)[{CONTROLS}]"),
+}
 MAX_CHARACTERS = 200_000  # most characters of a text that are checked; each hidden one needs a look at those around it
 
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
-_ANY = re.compile("|".join(pattern.pattern for _, pattern in _HIDDEN_KINDS))
+_ANY = re.compile("|".join(pattern.pattern for pattern in _HIDDEN_KINDS.values()))
 
 _NO_JOINERS = ("LATIN", "GREEK", "CYRILLIC", "DIGIT", "CJK", "HANGUL", "HIRAGANA", "KATAKANA")
 _ALIKE = frozenset(("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC"))
@@ -161,7 +158,7 @@ def hidden(text: str) -> list[Hidden]:
         return []
     text = _FLAG.sub(lambda match: " " * len(match[0]), text)
     rows = []
-    for kind, pattern in _HIDDEN_KINDS:
+    for kind, pattern in _HIDDEN_KINDS.items():
         places = [match.start() for match in pattern.finditer(text) if not _is_legitimate(text, match.start())]
         if places:
             letters = [chr(ord(text[at]) - 0xE0000) for at in places if "\U000e0020" <= text[at] <= "\U000e007e"]
@@ -181,7 +178,7 @@ def _lookalikes(name: str) -> str:
         return ""
     scripts: dict[str, int] = {}
     for place, letter in enumerate(name):
-        first = unicodedata.name(letter, "").partition(" ")[0]
+        first = script(letter)
         if first in ("FULLWIDTH", "MATHEMATICAL"):
             return f"letters that only look like Latin ({_points(name, [place])})"
         if first in _ALIKE and letter.isalpha():

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mcp_magic._text import HIDDEN
+from mcp_magic._unicode import HIDDEN, escapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def _written_out(text: str) -> str:
-    return HIDDEN.sub(lambda hidden: hidden[0].encode("unicode_escape").decode("ascii"), text)
+    return HIDDEN.sub(lambda hidden: escapes(hidden[0]), text)
 
 
 class EscapedSeries(pd.Series):

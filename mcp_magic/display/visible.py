@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from functools import cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic._unicode import INVISIBLE, JOINERS, LOOKALIKES, escapes, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,10 +38,8 @@ _RUN = re.compile(f"[{_BLANKS}]{{{RUN},}}")
 
 # Zero-width joiners stay between letters and emoji that need them, and a variation selector stays after a symbol.
 _HIDDEN = (
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    r"\u2060-\u206f\u2800\u3164\ue000-\uf8ff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
-    r"|(?<![\u0590-\u1fff\u2030-\U0001ffff])[\u200c\u200d]|[\u200c\u200d](?![\u0590-\u1fff\u2030-\U0001ffff])"
+    f"[{INVISIBLE}]"
+    rf"|(?<![\u0590-\u1fff\u2030-\U0001ffff])[{JOINERS}]|[{JOINERS}](?![\u0590-\u1fff\u2030-\U0001ffff])"
     r"|(?<![#*0-9\xa9\xae\u2030-\ufdff\U0001f000-\U0001ffff])[\ufe0e\ufe0f]"
 )
 _PILED = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
@@ -50,21 +49,7 @@ _ODD = re.compile(f"{_RUN.pattern}|{_HIDDEN}|{_PILED}")
 
 _NAMES = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
-# Letters that look like ASCII letters: those that Unicode's confusables.txt (UTS 39) maps to one ASCII letter, from the
-# scripts that fonts draw in the same style, without those that are similar only in some fonts.
-_LOOKALIKES = (
-    "аеорсухіјѕԁһӏԛԝѵѡүҽАВЕНІЈКМОРСТУХЅԌԜѴҮӀ"  # Cyrillic
-    "αικνορυγχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿϜ"  # Greek
-    "հոսցօքգզԼՍՏՕ"  # Armenian
-    "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᏀᏃᏏᏒᏔᏕᏙᏚᏞᏟᏢᏦᏳᏴꭵꮁꮃꮓꮩꮪꮯ"  # Cherokee
-    "ⲞⲟⲤⲥⲢⲣⲔⲎⲘⲚⲦⲨⲬⲒ"  # Coptic
-    "ꓐꓑꓒꓓꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓔꓧꓪꓫꓬꓮꓰꓲꓳꓴꓦ"  # Lisu
-    "ɑɡɩᴄᴏᴠᴡᴢꜱ"  # Latin letters of phonetics
-)
-_LIKE = re.compile(
-    # characters that NFKC turns into ASCII: mathematical and full-width letters, Roman numerals, the Kelvin sign
-    f"[{_LOOKALIKES}\u212a\u2160-\u217f\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5]"
-)
+_LIKE = re.compile(f"[{LOOKALIKES}]")
 _ACCENTED = re.compile("[\u0370-\u052f\u1f00-\u1fff]")
 """Greek and Cyrillic, whose accented letters also look like Latin ones."""
 
@@ -162,16 +147,12 @@ def _describe(match: re.Match[str]) -> str:
     if unicodedata.combining(text[0]):
         return f"⟨marks ×{len(text):,}⟩"
     if len(text) < RUN:
-        return _code(text)
+        return escapes(text)
     if _INDENTED.fullmatch(text) and (text[0] == "\n" or match.start() == 0):
         return text
     first = islice(groupby(text), MOST_RUNS + 1)
-    runs = [f"{_NAMES.get(char) or _code(char)}×{len(list(same)):,}" for char, same in first]
+    runs = [f"{_NAMES.get(char) or escapes(char)}×{len(list(same)):,}" for char, same in first]
     return f"⟨{' '.join(runs)}⟩" if len(runs) <= MOST_RUNS else f"⟨white space ×{len(text):,}⟩"
-
-
-def _code(text: str) -> str:
-    return text.encode("unicode_escape").decode("ascii")
 
 
 def _lookalikes(text: str) -> Iterator[Mark]:
@@ -207,10 +188,10 @@ def _in_word(word: str, near: str, *, beside: bool) -> Iterator[Mark]:
         if not beside and (len(word) == 1 or scripts == {"full-width"} or _unmistakable(near, scripts)):
             return
     at = 0
-    for script, letters in groupby(word, lambda char: _script(char) if not char.isascii() else ""):
+    for style, letters in groupby(word, lambda char: _script(char) if not char.isascii() else ""):
         length = len(list(letters))
-        if script in scripts:
-            yield Mark(at, at + length, f"⟨{script} {word[at : at + length]}⟩")
+        if style in scripts:
+            yield Mark(at, at + length, f"⟨{style} {word[at : at + length]}⟩")
         at += length
 
 
@@ -225,9 +206,8 @@ def _unmistakable(text: str, scripts: set[str]) -> bool:
     )
 
 
-@cache
 def _script(char: str) -> str:
-    """Return the script of a letter, from the first word of its Unicode name."""
-    first = unicodedata.name(char, "unknown").split()[0]
+    """Return the name of the script or style of a letter that is shown."""
+    first = script(char)
     styles = {"FULLWIDTH": "full-width", "LATIN": "phonetic", "SMALL": "Roman numeral", "ROMAN": "Roman numeral"}
     return styles.get(first) or ("mathematical" if char >= "\U0001d400" else first.capitalize())

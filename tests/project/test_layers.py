@@ -16,6 +16,7 @@ from mcp_magic.ipython.execution import BUSY_ROOMS, DRAWING_ROOMS
 
 PACKAGE = Path(mcp_magic.__file__).parent
 LAYERS = (
+    "_unicode",
     "_text",
     "_compat",
     "_sdk",

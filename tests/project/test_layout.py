@@ -29,6 +29,7 @@ DOORS = {
 TESTED_ELSEWHERE = {
     "_compat": "tests/pyodide/test_pyodide.py",
     "_sdk": "tests/project/test_sdk.py",
+    "_unicode": "tests/display/test_visible.py",
     "activity": "tests/ui/test_explorer.py",
     "agent/events": "tests/agent/test_entries.py",
     "agent/failures": "tests/agent/test_models.py",

@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from mcp_magic._text import HIDDEN
+from mcp_magic._unicode import HIDDEN
 
 WORST = {
     "controls": "\x00\x01\x1b[31m\x7f\x85\x0c\x0b\x1c",

@@ -9,7 +9,7 @@ import pytest
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListPromptsResult, ListToolsResult, Prompt, PromptArgument, TextContent, Tool
 
-from mcp_magic._text import HIDDEN
+from mcp_magic._unicode import HIDDEN
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.notebook import host
 
