@@ -25,6 +25,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mcp_magic._text import plural, sentence
+from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.agent.scripted import LocalModel
 from mcp_magic.agent.search import NAME_WEIGHT, PREPOSITIONS, STOP, SYNONYMS, WORD, Index, stem, stems, words
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -584,6 +585,8 @@ def _question(call: Call, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _no_tool(request: str, tools: Toolbox) -> str:
+    if [tool.name for tool in tools.tools] == [RUN_PROGRAM]:
+        return "`offline` writes no programs; `--model PROVIDER:NAME` names a model that does."
     names = [f"`{tool.person_name}`" for tool in tools.closest(request, SUGGESTED)]
     others = f" and {len(tools.tools) - len(names)} more" if len(tools.tools) > len(names) else ""
     quote = " ".join(request.split()).replace("`", "'")

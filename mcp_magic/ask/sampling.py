@@ -660,7 +660,7 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
     except ValueError as error:
         raise ArgumentsError(f"the arguments of {name} are not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ArgumentsError(f"the arguments of {name} are a JSON object, not {type(value).__name__}")
+        raise ArgumentsError(f"the arguments of {name} must be a JSON object, not {type(value).__name__}")
     if tool is not None:
         schema.check_arguments(value, tool.input_schema)
     return value

@@ -242,7 +242,7 @@ def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | No
     except (ValueError, RecursionError) as error:
         raise ArgumentsError(f"this is not JSON: {error}") from None
     if not isinstance(edited, dict):
-        raise ArgumentsError(f"the arguments are a JSON object, not {type(edited).__name__}")
+        raise ArgumentsError(f"the arguments must be a JSON object, not {type(edited).__name__}")
     original = dict(original)
     arguments: dict[str, Any] = restored(edited, hidden_arguments(original, definition), original)
     if lost_secret(arguments, original):

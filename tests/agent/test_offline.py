@@ -163,6 +163,12 @@ def test_a_request_that_no_tool_fits_is_refused_with_some_tools(request_):
     assert said.text.endswith(f" and {len(TOOLS) - 5} more. Name one, as `server:tool name=value`.")
 
 
+def test_model_without_weights_says_that_it_writes_no_programs():
+    said = OfflineModel().bind_tools([defined("run_program", "Run a program.", {"code": TEXT})]).invoke("add 1 and 2")
+    assert said.tool_calls == []
+    assert said.text == "`offline` writes no programs; `--model PROVIDER:NAME` names a model that does."
+
+
 def test_several_values_make_parallel_calls():
     for request, name, argument, values in (
         ("weather in Oslo and in Rome", "weather__get_weather", "location", ("Oslo", "Rome")),

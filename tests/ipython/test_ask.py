@@ -158,7 +158,7 @@ async def test_question_about_a_call_says_who_wants_what():
     assert (await typist.decide()).arguments == {"location": "Paris"}
     assert typist.written[0] == "agent wants to call weather:forecast [no hints]\n  location = London"
     assert typist.written[1] == "y approves, n denies, e edits the arguments first, a and d always approve or deny"
-    assert "the arguments are a JSON object, not list" in typist.written
+    assert "the arguments must be a JSON object, not list" in typist.written
     assert 'now: {"location": "London"}' in typist.written
     assert typist.written[-1].endswith("  location = Paris   ✎ changed; was London")
     assert typist.prompts[2] == "Arguments as JSON, empty to leave them: "

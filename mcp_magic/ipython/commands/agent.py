@@ -317,10 +317,10 @@ MCP_AGENT = Implementation(
         "add 3 and 4, then multiply the result by 5",
         "",
         "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
-        "Where is it warmer tomorrow, in Oslo or in Rome?",
+        "Where is it warmer tomorrow, in London or in Tokyo?",
         "",
         "%%mcp_agent --code --model openai:gpt-5 --servers weather -o run",
-        "Which three of the ten cities in weather:cities get the most rain this week?",
+        "Which of London, Moscow, Cairo and Tokyo gets the most rain in the coming week?",
     ),
     details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting; `plan` asks about "
     "all calls of a turn at once. Without a model "

@@ -104,8 +104,8 @@ CALL = Implementation(
     examples=(
         "%mcp call math:add a=3 b=4",
         "job = %mcp call ci:build ref=main --background",
-        "%mcp call weather:compare locations=NYC locations=Oslo",
-        "result = %mcp call weather:history location=NYC start=2026-01-01 end=2026-01-31",
+        "%mcp call weather:compare locations=London locations=Tokyo",
+        "result = %mcp call weather:history location=London start=2026-01-01 end=2026-01-31",
         "%mcp call trips:plan --answers answers.json",
         "%mcp call store:insert rows=$df note={title.upper()} image=@photo.png",
         '%mcp call api:create user.name=Ada tags=["a", "b"]',
@@ -175,7 +175,7 @@ PROMPT = Implementation(
             help="its arguments, as text",
         ),
     ),
-    examples=("%mcp prompt weather:travel_advice city=Oslo month=May",),
+    examples=("%mcp prompt weather:travel_advice city=London month=May",),
 )
 
 
@@ -335,7 +335,7 @@ ASSERT = Implementation(
     ),
     examples=(
         "%mcp assert math:add a=3 b=4 --equals 7 --under 500",
-        "%mcp assert weather:forecast location=Oslo --contains Oslo --schema output",
+        "%mcp assert weather:forecast location=London --contains London --schema output",
         "%mcp assert math:divide a=1 b=0 --error zero",
     ),
     details="Without options the tool must not report an error. A failed check raises an AssertionError with the "
@@ -346,7 +346,9 @@ ASSERT = Implementation(
 async def _last(invocation: Invocation, arguments: argparse.Namespace) -> Any:
     failure = last_failure()
     if failure is None:
-        raise CommandError("%mcp last: nothing has failed yet; a result without an error is the value of its call.")
+        raise CommandError(
+            "%mcp last: no server has answered with an error yet; a result without an error is the value of its call."
+        )
     return failure
 
 

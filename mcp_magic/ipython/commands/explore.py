@@ -332,9 +332,9 @@ FORM = Implementation(
     ),
     examples=(
         "%mcp form weather:forecast",
-        "%mcp form weather:forecast location=Oslo",
+        "%mcp form weather:forecast location=London",
         "%mcp form weather:travel_advice --prompt",
-        "form = %mcp form 'weather://city/{name}' --server weather",
+        "form = %mcp form 'weather://{city}/today' --server weather",
     ),
     details="`form.arguments` and `form.result` hold the form's values and the server's last answer; `await "
     "form.run()` does what the button does. If you run the cell again, its earlier form is closed.",

@@ -336,8 +336,13 @@ BENCH = Implementation(
     (
         ONE_TOOL,
         Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
-        Argument("--concurrency", default="1,4,16", metavar="N,N", help="calls in flight, one number after the other"),
-        Argument("--seconds", type=seconds_typed, default=10.0, metavar="S", help="seconds in all"),
+        Argument(
+            "--concurrency",
+            default="1,4,16",
+            metavar="N,N",
+            help="calls in flight, one number after the other (default: 1,4,16)",
+        ),
+        Argument("--seconds", type=seconds_typed, default=10.0, metavar="S", help="seconds in all (default: 10)"),
     ),
     examples=("%mcp bench math:add a=1 b=2", "b = %mcp bench math:add a=1 b=2 --concurrency 1,8 --seconds 4"),
     details="The table has calls a second and the latency of the 50th, 95th and 99th percentile. `.plot()` draws it.",

@@ -224,7 +224,8 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         title="Served to other programs on this machine",
         columns=("server", "url", "token in"),
         empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel",
-        note="They send the header `Authorization: Bearer TOKEN`. It ends with the kernel, or by --stop."
+        note="Programs send the header `Authorization: Bearer TOKEN`. A server is served until --stop or the end "
+        "of the kernel."
         if rows
         else "",
         kind="servers",

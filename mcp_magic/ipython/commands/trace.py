@@ -615,7 +615,7 @@ REPLAY = Implementation(
             help="arguments that differ",
         ),
     ),
-    examples=("%mcp replay 12", "%mcp replay 12 location=Oslo days=3"),
+    examples=("%mcp replay 12", "%mcp replay 12 location=London days=3"),
     details="name=value as for `%mcp call` replaces an argument. A tools/call goes through consent as your own call.",
 )
 

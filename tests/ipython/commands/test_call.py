@@ -14,6 +14,7 @@ from mcp_types import Tool
 
 from mcp_magic import errors
 from mcp_magic.errors import ArgumentsError, CommandError, RequestTimeoutError
+from mcp_magic.ipython.commands import COMMANDS
 from mcp_magic.notebook import host
 from mcp_magic.results import reasons
 from mcp_magic.results.results import CheckFailedError
@@ -182,7 +183,7 @@ async def test_requests_take_time_outs(magic, line, what):
 
 async def test_last_shows_a_refused_request_whole(magic):
     reasons.forget_failure()
-    assert "nothing has failed yet" in await magic.error(CommandError, "last")
+    assert "no server has answered with an error yet" in await magic.error(CommandError, "last")
     refused = {"error": {"message": "Invalid:\n[]", "code": -32602}}
     told = json.dumps(
         {"tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}, "tools/call": refused}
@@ -350,3 +351,15 @@ async def test_raw_sends_what_is_typed_and_returns_what_came(magic):
     ):
         assert re.search(says, await magic.error(errors.MCPMagicError, line))
     assert len(host.trace) == before, "nothing was sent"
+
+
+@pytest.mark.parametrize("name", ["call", "prompt", "read", "assert", "tool", "map"])
+async def test_help_has_examples_that_the_bundled_servers_answer(magic, name):
+    await host.connect(load("weather_server").server, name="weather")
+    examples = [
+        line.partition("%mcp ")[2] for line in COMMANDS[name].implementation.examples if "--journal" not in line
+    ]
+    bundled = [line for line in examples if re.match(r"\w+ (math|weather):", line)]
+    assert bundled
+    for line in bundled:
+        await magic(line, cities=pd.DataFrame({"city": ["Berlin"]}))
