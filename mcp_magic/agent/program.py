@@ -23,7 +23,7 @@ import traceback
 from collections import OrderedDict
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,9 @@ class Programs:
     @property
     def tool(self) -> Tool:
         """The tool as the user sees it."""
-        return _tool(self.where)
+        from mcp_types import Tool
+
+        return Tool(name=RUN_PROGRAM, description=_DESCRIPTIONS[self.where], input_schema=_SCHEMA)
 
     @property
     def function(self) -> dict[str, Any]:
@@ -97,13 +99,6 @@ _DESCRIPTIONS = {
     "kernel": "It runs in your kernel, with your variables, files and network: it can do all that you can. "
     "Neither rules nor settings approve it.",
 }
-
-
-@cache
-def _tool(where: str) -> Tool:
-    from mcp_types import Tool
-
-    return Tool(name=RUN_PROGRAM, description=_DESCRIPTIONS[where], input_schema=_SCHEMA)
 
 
 CODE_SYSTEM = (

@@ -53,12 +53,7 @@ def words(text: str) -> list[str]:
 
 def stems(text: str) -> list[str]:
     """Return the stems of a text's words, without stop words."""
-    return [root for word in words(text) if (root := _stem_that_tells(word))]
-
-
-@lru_cache(maxsize=50_000)
-def _stem_that_tells(word: str) -> str:
-    return "" if word.lower() in STOP else stem(word)
+    return [root for word in words(text) if word.lower() not in STOP and (root := stem(word))]
 
 
 # BM25.

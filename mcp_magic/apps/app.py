@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.connection import Connection
 
-VERSION = "2026-01-26"
-
 MAX_PENDING = 32  # requests of one app that wait for their answer
 
 MAX_PAGES = 8

@@ -214,10 +214,6 @@ an attribute `takes_tools`, true by default.
 """
 
 
-Prepared = Callable[[SamplingRequest], Awaitable[Review | None]]
-"""Decides about a request instead of the user, or replies instead of a model; None means: ask the user."""
-
-
 class Reviewer(Protocol):
     """Asks the user to review requests and replies."""
 

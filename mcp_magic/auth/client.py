@@ -20,7 +20,7 @@ import secrets
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urljoin, urlsplit, urlunsplit
@@ -1009,7 +1009,7 @@ class _Prover:
     def __repr__(self) -> str:
         return "<Prover>"
 
-    @cached_property
+    @property
     def pem(self) -> str:
         from cryptography.hazmat.primitives import serialization as s
 

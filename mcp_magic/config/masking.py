@@ -30,8 +30,6 @@ _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _ENCODERS = (json.JSONEncoder(), json.JSONEncoder(ensure_ascii=False))
 _URL_SAFE = str.maketrans("+/", "-_")
 _ASSIGNMENT = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
-MAX_CACHED_URL = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
-
 _STRIPPED = "".join(map(chr, range(33)))  # what `urlsplit` takes from the start of a URL
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
@@ -44,11 +42,6 @@ def mask_url(url: str) -> str:
     >>> mask_url("https://me:pw@example.com/mcp?api_key=1&page=2")
     'https://***@example.com/mcp?api_key=***&page=2'
     """
-    return _masked_url(url) if len(url) <= MAX_CACHED_URL else _masked_url.__wrapped__(url)
-
-
-@lru_cache(maxsize=512)
-def _masked_url(url: str) -> str:
     if user := _broken_user(url):
         url = url.replace(f"{user}@", f"{MASK}@", 1)
     try:

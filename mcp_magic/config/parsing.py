@@ -475,7 +475,7 @@ class Variables:
         path = self.base / ".env" if self.base else None
         return read_env_file(path) if path and path.is_file() else {}
 
-    @cached_property
+    @property
     def _editor_names(self) -> dict[str, str]:
         base = self.base or working_directory()
         home = self.environ.get("HOME") or self.environ.get("USERPROFILE") or str(Path.home())

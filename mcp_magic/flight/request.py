@@ -30,7 +30,7 @@ current_request: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call
 
 
 Answerer = Callable[[Any], Awaitable[Any]]
-"""Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
+"""Answers a server's questions during one call, such as an `Elicitor`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Answerers:
 
     Attributes:
         elicitor: Answers elicitations (an `Elicitor`).
-        sampler: Decides about sampling requests, and may answer them (a `Prepared`).
+        sampler: Reviews sampling requests instead of the user, or replies instead of a model; None asks the user.
     """
 
     elicitor: Answerer | None = None

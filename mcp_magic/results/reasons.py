@@ -255,11 +255,6 @@ def note_refusal(error: Exception) -> None:
         note_failure(FailedRequest(error))
 
 
-def forget_failure() -> None:
-    """Forget what failed last."""
-    _last.clear()
-
-
 def last_failure() -> Any:
     """Return what failed last, a `FailedRequest` or a `ToolResult`; None if nothing has."""
     return _last[-1] if _last else None

@@ -20,7 +20,6 @@ from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.protocol import note_said
 from mcp_magic.results.reasons import of_body
 from mcp_magic.session import stdio
-from mcp_magic.session.brackets import OpenBrackets
 from mcp_magic.session.failures import is_part_of_answer
 from mcp_magic.session.reader import Batch, as_one, read_again, read_batch
 
@@ -254,7 +253,7 @@ async def as_events(stream: Any, status: int, remark: Remark, *, ends: bool) -> 
 
 async def _json_of(beginning: bytes, parts: AsyncIterator[bytes], remark: Remark) -> bytes:
     """Return a body that is JSON as one event, or what was read of it if it is none."""
-    read, size, brackets = [beginning], len(beginning), OpenBrackets()
+    read, size, brackets = [beginning], len(beginning), stdio.OpenBrackets()
     while brackets.add(read[-1].decode("latin-1")) > 0 and size <= stdio.MAX_MESSAGE:
         if (part := await anext(parts, None)) is None:
             break

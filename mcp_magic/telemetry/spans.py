@@ -7,10 +7,8 @@ where its answer is read. `telemetry/export.py` exports both.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.calls.call import CallObserver
@@ -19,9 +17,8 @@ from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import ModuleType
 
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Span
 
     from mcp_magic.calls.call import Call
     from mcp_magic.results.results import ToolResult
@@ -68,13 +65,15 @@ def place(spec: Spec) -> dict[str, str | int]:
 @contextmanager
 def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> Iterator[Span]:
     """Make a span around a block (`client`: a request to another party); a failure sets `error.type`, not its text."""
-    from opentelemetry.trace import INVALID_SPAN, SpanKind
+    from opentelemetry.trace import INVALID_SPAN, SpanKind, get_tracer
+
+    from mcp_magic import __version__
 
     if not recording():
         yield INVALID_SPAN
         return
     kind = SpanKind.CLIENT if client else SpanKind.INTERNAL
-    with _tracer().start_as_current_span(
+    with get_tracer(SCOPE, __version__).start_as_current_span(
         name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as new_span:
         try:
@@ -86,29 +85,9 @@ def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> I
 
 def recording() -> bool:
     """Whether a provider is set up; without one no spans are made."""
-    api, is_named = _api()
-    # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
-    if not is_named and getattr(api, "_TRACER_PROVIDER", api) is None:
-        return False
-    return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
+    from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
-
-@cache
-def _api() -> tuple[ModuleType, bool]:
-    """Return the API, and whether the environment names a provider, which the API loads on first use."""
-    from opentelemetry import trace
-    from opentelemetry.environment_variables import OTEL_PYTHON_TRACER_PROVIDER
-
-    return trace, OTEL_PYTHON_TRACER_PROVIDER in os.environ
-
-
-@cache
-def _tracer() -> Tracer:
-    from opentelemetry.trace import get_tracer
-
-    from mcp_magic import __version__
-
-    return get_tracer(SCOPE, __version__)
+    return not isinstance(get_tracer_provider(), ProxyTracerProvider)
 
 
 def fail(span_: Span, kind: str) -> None:
@@ -134,9 +113,9 @@ class WireSpans(Tap):
             return
         if "method" not in message or "id" not in message:
             return
-        if not recording():
-            return
-        current = _api()[0].get_current_span()
+        from opentelemetry.trace import get_current_span
+
+        current = get_current_span()
         if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
             return
         current.set_attributes({**self._attributes, **_target(message)})

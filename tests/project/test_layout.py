@@ -58,7 +58,6 @@ TESTED_ELSEWHERE = {
     "schema/formats": "tests/schema/test_validate.py",
     "schema/repair": "tests/session/test_reader_definitions.py",
     "server/http": "tests/kernel/test_server_cell.py",
-    "session/brackets": "tests/session/test_stdio.py",
     "session/listings": "tests/session/test_catalog.py",
     "session/services": "tests/trace/test_trace.py",
     "session/wire": "tests/session/test_streams.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import deque
 from typing import Any
 
 import pandas as pd
@@ -181,8 +182,8 @@ async def test_requests_take_time_outs(magic, line, what):
     assert "within 0.1 s" in await magic.error(RequestTimeoutError, line)
 
 
-async def test_last_shows_a_refused_request_whole(magic):
-    reasons.forget_failure()
+async def test_last_shows_a_refused_request_whole(magic, monkeypatch):
+    monkeypatch.setattr(reasons, "_last", deque(maxlen=1))
     assert "no server has answered with an error yet" in await magic.error(CommandError, "last")
     refused = {"error": {"message": "Invalid:\n[]", "code": -32602}}
     told = json.dumps(
