@@ -164,7 +164,7 @@ handbook: setup
 # Each dependency, of the extras too, has to have a wheel for each Python of the classifiers: nobody needs a compiler.
 dist: setup
 	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m uv tool run --quiet twine check --strict dist/*
 	for version in $$(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml); do \
 		$(BIN)/python -m uv pip compile --quiet --only-binary :all: --python-version $$version --all-extras pyproject.toml >/dev/null || exit 1; \
 	done

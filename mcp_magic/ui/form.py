@@ -40,18 +40,22 @@ _TO_JSON = "Edit as JSON", "all arguments as JSON"
 _TO_FIELDS = "Back to the fields", "each argument in its own field"
 
 
-@cache
 def _invalid_marker() -> type[Any] | None:
     """Return a widget that sets `aria-invalid`, for screen readers, on the inputs of the box that holds it.
 
-    It shows nothing. None without anywidget.
+    It shows nothing. None as long as anywidget is not installed.
     """
     try:
         from anywidget import AnyWidget
     except ImportError:
         return None
+    return _marker_of(AnyWidget)
+
+
+@cache
+def _marker_of(base: type[Any]) -> type[Any]:
     script = File(__file__).with_name("invalid.js").read_text(encoding="utf-8")
-    return type("InvalidMarker", (AnyWidget,), {"_esm": script})
+    return type("InvalidMarker", (base,), {"_esm": script})
 
 
 class Form:

@@ -14,31 +14,12 @@ from tests.support.processes import start_http
 from tests.support.timing import soon, tried_again
 
 PLAIN = True  # IPython shows an error in half the time where few modules are imported
-VALUES, LEVELS = 300_000, 30
-ENDLESS = f"""
-from mcp.server.lowlevel import Server
+LONG = """
 from mcp.server.mcpserver import MCPServer
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
-big, nothing = ["a"] * {VALUES}, {{"type": "object", "properties": {{}}}}
-takes_long = {{  # as many steps for each value as the size of a check allows
-    "type": "object", "properties": {{"x": {{"$ref": "#/$defs/level0"}}}},
-    "$defs": {{f"level{{n}}": {{"allOf": [{{"$ref": f"#/$defs/level{{n + 1}}"}}] * 4}} for n in range({LEVELS})}}
-    | {{"level{LEVELS}": {{"type": "array"}}}},
-}}
-
-async def list_tools(context, params):
-    answers = Tool(name="answers", input_schema=nothing, output_schema=takes_long)
-    return ListToolsResult(tools=[answers, Tool(name="takes", input_schema=takes_long)])
-
-async def call_tool(context, params):
-    data = {{"x": big}} if params.name == "answers" else None
-    return CallToolResult(content=[TextContent(type="text", text="pong")], structured_content=data)
-
-endless = Server("endless", on_list_tools=list_tools, on_call_tool=call_tool)
 long = MCPServer("long")
 for number in range(200):
-    long.add_tool(lambda: "\\n" * 300_000, name=f"t{{number}}", description="- a\\n" * 5_000)
+    long.add_tool(lambda: "\\n" * 300_000, name=f"t{number}", description="- a\\n" * 5_000)
 """
 IN_PROCESS = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom tests.support.holding_server import made"
 SETUP = [
@@ -54,11 +35,9 @@ FORMS = {
     "timed": "%time %mcp call {server}:hold folder={folder}",
 }
 BUSY = {
-    "arguments": "%mcp call endless:takes x=$big",
-    "answer": "%mcp call endless:answers",
-    "nested": "[get_ipython().run_line_magic('mcp', 'call endless:takes x=$big') for _ in '1']",
     "results": "for _ in range(10_000):\n    display(r)",
     "pages": "%mcp docs long",
+    "nested": "[get_ipython().run_line_magic('mcp', 'docs long') for _ in '1']",
 }
 MAPPED = """
 import asyncio
@@ -91,9 +70,8 @@ def http(kernel):
 
 
 @pytest.fixture(scope="module")
-def endless(kernel):
-    kernel.ok(ENDLESS)
-    kernel.ok("%mcp connect endless")
+def long(kernel):
+    kernel.ok(LONG)
     kernel.ok("%mcp connect long\nr = %mcp call long:t0")
 
 
@@ -127,7 +105,7 @@ def test_interrupt_ends_call_tells_server_and_keeps_session(kernel, tmp_path, se
 
 
 @pytest.mark.timed
-@pytest.mark.usefixtures("endless")
+@pytest.mark.usefixtures("long")
 @pytest.mark.parametrize("code", BUSY.values(), ids=BUSY)
 @tried_again
 def test_interrupt_ends_what_keeps_the_loop_busy(kernel, code):
