@@ -9,19 +9,28 @@ import asyncio
 import atexit
 import sys
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _startup as startup
 from mcp_magic._host import Host as CoreHost
+from mcp_magic._text import free_name
+from mcp_magic.config.targets import resolve_target
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
     from mcp_magic.ask.elicitation import Elicitor
     from mcp_magic.ask.sampling import Sampler
     from mcp_magic.auth.login import Authorizer
+    from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Approver
+    from mcp_magic.map.bench import Bench
+    from mcp_magic.server.snapshot import Changes
 
 EXIT_SECONDS = 8.0  # most seconds that an exiting kernel waits for its servers
 
@@ -123,6 +132,67 @@ class NotebookHost(CoreHost):
         from mcp_magic.langchain.content import langchain_resources
 
         return await langchain_resources(self, *sources)
+
+    async def diff(self, server: str, target: Any, **options: Any) -> Changes:
+        """Return what has changed in a server's interface, by its effect.
+
+        Args:
+            server: The name of a connected server.
+            target: What it is compared with: a `Path` to a snapshot, from which it has changed; or the name of another
+                connected server, or anything else that `connect` takes, to which it changes. That is a session of its
+                own, which is closed again.
+            **options: The options of `connect`.
+
+        Raises:
+            UnknownServerError: There is no such server.
+            ConfigError: The file is not a snapshot.
+            TargetError, ConnectError: No session could be opened.
+        """
+        from mcp_magic.server.snapshot import interface_changes, interface_of, listed_changes, read_snapshot
+
+        connection = self[server]
+        interface = await interface_of(connection)
+        if isinstance(target, Path):
+            before = read_snapshot(target, connection.name)
+            title, changes = f"{server} since {target.name}", interface_changes(before, interface)
+            return listed_changes(changes, title, connection.outdated)
+        if isinstance(target, str) and target in self:
+            other, later = target, await interface_of(self[target])
+        else:
+            spec, name = resolve_target(target, **options)
+            other = spec.where
+            later = await self._interface_of(spec, free_name(name, self.connections))
+        return listed_changes(interface_changes(interface, later), f"from {server} to {other}", connection.outdated)
+
+    async def _interface_of(self, spec: Spec, name: str) -> dict[str, Any]:
+        """Return the interface of a server that is not connected."""
+        from mcp_magic.server.snapshot import interface_of
+
+        connection = self.make(name, replace(spec, reconnect=False))
+        try:
+            await connection.open()
+            self.registry.keep_until_closed(connection)
+            return await interface_of(connection)
+        finally:
+            await connection.close()
+
+    async def bench(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Bench:
+        """Measure a tool; `Bench.check` fails where the figures break a bound.
+
+        Args:
+            tool: `"server:tool"`, or its name alone if that is unique.
+            arguments: Its arguments.
+            **options: `levels` (calls in flight, one number after the other), `rate` (calls a second, however long the
+                answers take), `seconds` in all, and `reports`.
+
+        Raises:
+            ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
+            DeniedError: Consent refused the call.
+        """
+        from mcp_magic.map.bench import run_bench
+
+        connection, definition = await self.resolve(tool)
+        return await run_bench(connection, definition.name, arguments or {}, **options)
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

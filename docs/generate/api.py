@@ -32,6 +32,7 @@ PAGES = {
             "mcp_magic.Reconnection",
             "mcp_magic.session.services.Services",
             "mcp_magic.trace.trace.Tap",
+            "mcp_magic.server.snapshot.Changes",
         ],
     ),
     "Where servers are": (
@@ -70,7 +71,7 @@ PAGES = {
         ["mcp_magic.Job", "mcp_magic.Jobs", "mcp_magic.jobs.JobEvent"],
     ),
     "Maps": (
-        "What `host.map` and `host.map_iter` take and return; see [A tool over a table](../map.md).",
+        "What `host.map`, `host.map_iter` and `host.bench` take and return; see [A tool over a table](../map.md).",
         [
             "mcp_magic.MapRun",
             "mcp_magic.MapItem",

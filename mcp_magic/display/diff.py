@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
+import textwrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean
-from mcp_magic.display.document import Markup, Part, joined, tag
+from mcp_magic.display.document import Markup, Part, display, joined, table, tag, terminal_width, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,3 +144,99 @@ def _marked(line: Line) -> Markup:
 def diff_part(lines: Sequence[Line]) -> Part:
     """Return lines as a part."""
     return Part(diff_text(lines, "  "), diff_html(lines))
+
+
+# Two texts side by side, with the words marked that differ.
+
+MAX_PAIRS = 20  # most pairs of texts that are shown
+
+MAX_WORDS = 300  # most words of a run that are shown where the texts differ
+
+MAX_TEXT = 20_000  # characters of a text that are compared, about the first difference
+
+COMPARED_WORDS = 200  # most words that are compared, apart from the common beginning and end, as with `COMPARED`
+
+CONTEXT = 20  # words that are shown before and after the words that differ
+
+_WORD = re.compile(r"(?:[\u2e80-\u9fff\uac00-\ud7af]|[^\s\u2e80-\u9fff\uac00-\ud7af]{1,80})\s{0,80}|\s{1,80}")
+"""A word and the white space after it; one letter of a script that has no white space between words."""
+
+_MARKS = {"-": "[-{}-]", "+": "{{+{}+}}"}  # those of `wdiff`
+
+
+class Pair(NamedTuple):
+    """Two versions of a text, and what they are the text of."""
+
+    name: str
+    before: str
+    now: str
+
+
+def words_diff(before: str, now: str) -> tuple[list[Line], list[Line]]:
+    """Return both texts as runs of words, of which those that differ have a sign."""
+    half, begin = MAX_TEXT // 2, 0
+    while before[begin : begin + half] == now[begin : begin + half] != "":
+        begin += half
+    before, now = (text[max(begin - half, 0) : begin + half] for text in (before, now))
+    old, new = _WORD.findall(before), _WORD.findall(now)
+    start, end = _common(old, new)
+    former, later = old[start : len(old) - end], new[start : len(new) - end]
+    blocks: list[Any] = [("replace", 0, len(former), 0, len(later))]
+    if max(len(former), len(later)) <= COMPARED_WORDS:
+        blocks = difflib.SequenceMatcher(None, former, later, autojunk=False).get_opcodes()
+    left, right = [*_run(" ", old[:start])], [*_run(" ", old[:start])]
+    for kind, a, b, c, d in blocks:
+        left += _run(" " if kind == "equal" else "-", former[a:b])
+        right += _run(" " if kind == "equal" else "+", later[c:d])
+    rest = [*_run(" ", old[len(old) - end :])]
+    return left + rest, right + rest
+
+
+def _run(sign: str, words: Sequence[str]) -> Iterator[Line]:
+    """Yield a run of words; of a long one its beginning and its end."""
+    most = CONTEXT * 2 if sign == " " else MAX_WORDS
+    if len(words) <= most:
+        if words:
+            yield Line(sign, "".join(words))
+        return
+    yield Line(sign, "".join(words[: most // 2]))
+    yield Line("@", f"… {len(words) - most:,} words … ")
+    yield Line(sign, "".join(words[-(most // 2) :]))
+
+
+def pairs_part(pairs: Sequence[Pair]) -> Part:
+    """Return the first pairs of texts, each side by side."""
+    compared = [(pair.name, *words_diff(pair.before, pair.now)) for pair in pairs[:MAX_PAIRS]]
+    cells = [(name, _words_html(old), _words_html(new)) for name, old, new in compared]
+    html, count = table(("text", "before", "now"), cells, limit=display.bytes // 2)
+    plain = "\n".join(f"{name}:\n{_columns(_words_text(old), _words_text(new))}" for name, old, new in compared[:count])
+    more = len(pairs) - count
+    return Part.stack(
+        Part(plain, tag("div", html, class_="mcp-diff")), Part.note(f"… {more:,} more texts" if more else "")
+    )
+
+
+def _words_html(lines: Sequence[Line]) -> Markup:
+    texts = ((sign, clean(text)) for sign, text in lines)
+    marked = (tag("del" if sign == "-" else "ins", tag("b", text)) if sign in _MARKS else text for sign, text in texts)
+    return tag("div", joined(marked), style="white-space:pre-wrap")
+
+
+def _words_text(lines: Sequence[Line]) -> str:
+    def marked(line: Line) -> str:
+        words = line.text.rstrip()
+        return _MARKS[line.sign].format(words or line.text) + line.text[len(words) :] * bool(words)
+
+    return clean("".join(marked(line) if line.sign in _MARKS else line.text for line in lines))
+
+
+def _columns(left: str, right: str) -> str:
+    """Return two texts in two columns that fill the terminal."""
+    room = max((terminal_width() - 5) // 2, 20)
+
+    def wrapped(text: str) -> list[str]:
+        size = room // 2 if width(text) > len(text) else room  # letters that take two columns
+        return [piece for line in text.splitlines() for piece in textwrap.wrap(line, size) or [""]]
+
+    rows = zip_longest(wrapped(left), wrapped(right), fillvalue="")
+    return "\n".join(f"  {old}{' ' * (room - width(old))} | {new}".rstrip() for old, new in rows)

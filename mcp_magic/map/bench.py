@@ -1,8 +1,15 @@
-"""Throughput and latency of one call at several numbers of calls in flight."""
+"""Throughput and latency of one call at several numbers of calls in flight, or at a rate.
+
+At a rate, a call's latency counts from when it was due, not from when it went out: else a server that is too slow would
+delay the very calls that show it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -12,12 +19,13 @@ from mcp_magic.calls.call import Call
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
+from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, SessionClosedError
 from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.loops import together
 from mcp_magic.map.run import new_figure
 from mcp_magic.map.tally import percentile
 from mcp_magic.results.reasons import reason
+from mcp_magic.results.results import CheckFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,19 +36,63 @@ if TYPE_CHECKING:
     from mcp_magic.flight.progress import Reports
     from mcp_magic.session.connection import Connection
 
+CONCURRENCY = (1, 4, 16)  # calls in flight, one number after the other
+
+MOST_IN_FLIGHT = 256  # calls in flight at a rate
+
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
+_LATENCY = re.compile(r"(\d+(?:\.\d+)?)(ms|s)")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+def read_latencies(text: str) -> dict[str, float]:
+    """Return percentile -> seconds.
+
+    Raises:
+        ArgumentsError: The text is no list of bounds.
+
+    >>> read_latencies("p50=20ms,p99=1s")
+    {'p50': 0.02, 'p99': 1.0}
+    """
+    bounds: dict[str, float] = {}
+    for item in text.split(","):
+        name, _, bound = item.strip().partition("=")
+        match = _LATENCY.fullmatch(bound.strip())
+        if not _PERCENTILE.fullmatch(name) or match is None:
+            raise ArgumentsError(f"{item.strip()!r} is no bound of the latency; write p95=200ms, or p50=20ms,p99=1s")
+        bounds[name] = float(match[1]) / (1000 if match[2] == "ms" else 1)
+    return bounds
+
+
+def read_share(text: str) -> float:
+    """Return a share of the calls.
+
+    Raises:
+        ArgumentsError: The text is no percentage.
+
+    >>> read_share("1%"), read_share("0.5 %")
+    (0.01, 0.005)
+    """
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or float(match[1]) > 100:
+        raise ArgumentsError(f"{text!r} is no share of the calls; write 1% or 0%")
+    return float(match[1]) / 100
+
 
 @dataclass
 class Level:
-    """The figures at one number of calls in flight.
+    """The figures at one number of calls in flight, or at a rate.
 
     Attributes:
-        concurrency: Calls in flight.
+        concurrency: Calls in flight; at a rate, the most at once.
+        rate: Calls a second that go out, or None: as many as are answered.
         seconds: How long it was measured.
         latencies: Seconds of each call that succeeded, ascending.
         errors: Message -> count.
     """
 
     concurrency: int
+    rate: float | None = None
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
@@ -50,12 +102,36 @@ class Level:
         """A row of the table; latencies in milliseconds."""
         shares = {f"p{share} ms": percentile(self.latencies, share / 100) for share in (50, 95, 99)}
         return {
+            **({} if self.rate is None else {"rate": round(self.rate, 3)}),
             "concurrency": self.concurrency,
             "calls": len(self.latencies),
             "calls/s": round(len(self.latencies) / self.seconds, 1) if self.seconds else 0.0,
             **{name: None if value is None else round(value * 1000, 2) for name, value in shares.items()},
             "errors": self.errors.total(),
         }
+
+    @property
+    def pace(self) -> str:
+        """How the calls went out."""
+        return f"{self.concurrency} in flight" if self.rate is None else f"{self.rate:g} calls/s"
+
+    def misses(self, under: Mapping[str, float], errors: float | None) -> list[str]:
+        """Return the bounds that the figures break."""
+        texts: list[str] = []
+        for name, bound in under.items():
+            match = _PERCENTILE.fullmatch(name)
+            if match is None:
+                raise ArgumentsError(f"{name!r} is no percentile; write p50, p95 or p99.9")
+            latency = percentile(self.latencies, float(match[1]) / 100)
+            if latency is None:
+                texts.append(f"{name}: no call succeeded")
+            elif latency >= bound:
+                texts.append(f"{name}: it is {latency * 1000:.4g} ms; the limit is {bound * 1000:g} ms")
+        calls = len(self.latencies) + self.errors.total()
+        if errors is not None and self.errors.total() > errors * calls:
+            share = f"{self.errors.total():,} of {calls:,} calls ({self.errors.total() / calls:.2%})"
+            texts.append(f"errors: {share}; the limit is {errors * 100:g}%")
+        return texts
 
 
 class Bench:
@@ -76,6 +152,24 @@ class Bench:
         import pandas as pd
 
         return pd.DataFrame([level.row for level in self.levels])
+
+    def check(self, under: Mapping[str, float] | None = None, errors: float | None = None) -> Bench:
+        """Return the bench itself if its figures are within bounds, at each number of calls in flight.
+
+        Args:
+            under: Percentile of the latency -> seconds that it is less than: `{"p95": 0.2}`.
+            errors: The largest share of calls that fail: 0.01.
+
+        Raises:
+            CheckFailedError: A bound is broken, an AssertionError with the figures; its `result` is the bench.
+        """
+        misses = [(level, text) for level in self.levels for text in level.misses(under or {}, errors)]
+        if misses:
+            problems = [text if len(self.levels) == 1 else f"at {level.pace}: {text}" for level, text in misses]
+            common = sum((level.errors for level, text in misses if level.errors), Counter[str]()).most_common(1)
+            cause = f"\n  the most common error: {common[0][0]}" if common else ""
+            raise CheckFailedError(f"{self.title}: {'; '.join(problems)}{cause}", self)
+        return self
 
     def plot(self) -> Any:
         """Return a figure: throughput, and latency (50th and 95th percentile), by calls in flight.
@@ -118,11 +212,14 @@ async def run_bench(
     tool: str,
     arguments: Mapping[str, Any],
     *,
-    levels: Sequence[int] = (1, 4, 16),
+    levels: Sequence[int] | None = None,
+    rate: float | None = None,
     seconds: float = 10.0,
     reports: Reports | None = None,
 ) -> Bench:
     """Call a tool again and again, for some seconds at each number of calls in flight.
+
+    With a `rate` that many calls a second go out, however long the answers take, up to 256 in flight or `levels`.
 
     Raises:
         ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
@@ -130,27 +227,41 @@ async def run_bench(
         SessionClosedError: The session ended.
         CallCancelledError: You cancelled it; `reports` show that it runs.
     """
+    if rate is not None and not 0 < rate < math.inf:
+        raise ArgumentsError(f"rate={rate!r}: calls a second above 0 are expected")
     bench = Bench(f"{connection.name}:{tool}", [])
 
     def under_way() -> str:
-        return f"{bench.levels[-1].concurrency} in flight" if bench.levels else ""
+        return bench.levels[-1].pace if bench.levels else ""
 
     caller = connection.caller
     call = await caller.authorize(await caller.prepare(Call(connection, tool, arguments, is_shown=False)))
     with InFlightRequest(f"bench {bench.title}", connection.name, reports, look=Look(detail=under_way)):
         await caller.send(call)  # warms up
         call = replace(call, limits=Limits(waits_if_busy=False))
-        for concurrency in levels:
-            bench.levels.append(Level(concurrency))
-            await _measure(caller, call, bench.levels[-1], seconds / len(levels))
+        numbers = levels or (CONCURRENCY if rate is None else (MOST_IN_FLIGHT,))
+        for concurrency in numbers:
+            bench.levels.append(Level(concurrency, rate))
+            await _measure(caller, call, bench.levels[-1], seconds / len(numbers))
     return bench
 
 
 async def _measure(caller: Caller, call: Call, level: Level, seconds: float) -> None:
+    """Measure one level: each worker takes the next call that is due, so that at most so many are in flight."""
     started = time.perf_counter()
+    numbers = itertools.count()
+    in_flight = most = 0
 
     async def calls() -> None:
+        nonlocal in_flight, most
         while time.perf_counter() < started + seconds:
+            due = time.perf_counter() if level.rate is None else started + next(numbers) / level.rate
+            if due >= started + seconds:
+                return
+            if due > time.perf_counter():
+                await asyncio.sleep(due - time.perf_counter())
+            in_flight += 1
+            most = max(most, in_flight)
             try:
                 result = await caller.send(await caller.authorize(call))
             except (DeniedError, SessionClosedError):
@@ -162,8 +273,12 @@ async def _measure(caller: Caller, call: Call, level: Level, seconds: float) -> 
                 if result.is_error:
                     level.errors[one_line(f"{call.tool} failed{reason(result)}", 200)] += 1
                 else:
-                    level.latencies.append(result.seconds)
+                    level.latencies.append(result.seconds if level.rate is None else time.perf_counter() - due)
+            finally:
+                in_flight -= 1
 
     await together(calls() for _ in range(level.concurrency))
     level.seconds = time.perf_counter() - started
+    if level.rate is not None:
+        level.concurrency, level.seconds = most, max(level.seconds, seconds)
     level.latencies.sort()

@@ -1,4 +1,8 @@
-"""Snapshots of a server's interface, and the changes between two of them: which break code that uses the server.
+"""Snapshots of a server's interface, and the changes between two of them, by their effect.
+
+A change is `breaking` if working calls can fail, `behaviour` if consent, display or what a call does changes (hints,
+titles, defaults, how long a listing may be kept), and `routing` if a model reads something else (names, descriptions,
+examples, what it may pass in addition).
 
 A snapshot is JSON, to keep beside a notebook and compare later. It holds the definitions of tools, prompts, resources
 and templates by name, sorted: two snapshots of an unchanged server are equal as text.
@@ -13,38 +17,121 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mcp_magic._text import json_text
+from mcp_magic._text import join_names, json_text
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
-from mcp_magic.errors import ConfigError
+from mcp_magic.display.diff import Pair, pairs_part
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.loops import together
 from mcp_magic.schema.fields import MISSING, Field
 from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key
 from mcp_magic.session.catalog import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    import pandas as pd
+
+    from mcp_magic.display.document import Part
     from mcp_magic.session.connection import Connection
 
 FORMAT = 1  # the version of the snapshot format, stored in the member "mcp_magic"
+
+Effect = Literal["breaking", "behaviour", "routing"]
+EFFECTS: tuple[Effect, ...] = ("breaking", "behaviour", "routing")
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two interfaces."""
+    """One difference between two interfaces; of a changed text it has both versions."""
 
     kind: str  # tool, prompt, resource, template or server
     name: str
     where: str
     text: str
-    breaking: bool = False
+    effect: Effect = "routing"
+    before: str | None = None
+    now: str | None = None
+
+    @property
+    def breaking(self) -> bool:
+        """Whether working calls can fail."""
+        return self.effect == "breaking"
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether a tool that was said to be read-only no longer is."""
+        return self.where == "readOnlyHint" and self.text.endswith("instead of true")
 
     def __str__(self) -> str:
         mark = "breaking: " if self.breaking else ""
         return f"{mark}{self.kind} {self.name}: {' '.join(part for part in (self.where, self.text) if part)}"
+
+
+class Changes(Listing):
+    """The changes from one interface to another, as a table, with changed texts side by side below it.
+
+    `.df` has a row for each change, with the whole texts as `before` and `now`.
+    """
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """All changes as a DataFrame, with the texts before and now."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=[*self.columns, "before", "now"])
+
+    def of(self, *effects: str) -> Changes:
+        """Return the changes of some effects: `"breaking"`, `"behaviour"`, `"routing"`.
+
+        Raises:
+            ArgumentsError: There is no such effect.
+        """
+        if strange := [effect for effect in effects if effect not in EFFECTS]:
+            raise ArgumentsError(f"no change has the effect {strange[0]!r}; it is one of {join_names(EFFECTS)}")
+        rows = [row for row in self.rows if row["effect"] in effects]
+        return Changes(rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind)
+
+    def summary(self, since: str) -> str:
+        """Return the numbers of changes and the first of them: `"1 breaking change since a.json: tool b: is gone"`."""
+        counts = [(effect, len(self.of(effect))) for effect in EFFECTS]
+        numbers = [f"{count} {effect}" for effect, count in counts if count]
+        numbers[-1:] = [f"{number} {'change' if number.startswith('1 ') else 'changes'}" for number in numbers[-1:]]
+        texts = [" ".join(filter(None, (row["where"], row["change"]))) for row in self.rows[:3]]
+        first = "; ".join(f"{row['kind']} {row['name']}: {text}" for row, text in zip(self.rows, texts, strict=False))
+        more = f" and {len(self) - 3} more" if len(self) > 3 else ""
+        return f"{' and '.join(numbers) or 'no changes'} {since}: {first}{more}"
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display: the table, and the texts."""
+        pairs = [
+            Pair(f"{row['kind']} {row['name']} {row['where']}", row["before"], row["now"])
+            for row in self.rows
+            if row["before"] and row["now"]
+        ]
+        return [*super().parts(), *([pairs_part(pairs)] if pairs else [])]
+
+
+def listed_changes(changes: Iterable[Change], title: str = "", note: str = "") -> Changes:
+    """Return changes as a listing."""
+    rows = [
+        {
+            "effect": change.effect,
+            "kind": change.kind,
+            "name": change.name,
+            "where": change.where,
+            "change": change.text,
+            "before": change.before,
+            "now": change.now,
+        }
+        for change in changes
+    ]
+    columns, empty = ("effect", "kind", "name", "where", "change"), "nothing has changed"
+    return Changes(rows, title=title, columns=columns, empty=empty, note=note, kind="changes")
 
 
 async def offers_of(connection: Connection) -> dict[str, tuple[Any, ...]]:
@@ -64,6 +151,7 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
         key = KINDS[kind].key
         plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
         interface[kind] = {item.pop(key): item for item in sorted(plain, key=lambda item: str(item[key]))}
+    interface["ttlMs"] = connection.catalog.ttls
     return interface
 
 
@@ -83,77 +171,133 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
         problem = f"{path} is not JSON ({error}); {advice}"
     else:
         version = data.get("mcp_magic") if isinstance(data, dict) else None
-        if version == FORMAT and all(isinstance(data.get(kind), dict) for kind in KINDS):
+        if version == FORMAT and all(_is_table(data.get(kind)) for kind in KINDS):
             return dict(data)
         newer = isinstance(version, int) and version > FORMAT
         problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is not a snapshot of a server; {advice}"
     raise ConfigError(problem)
 
 
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(definition, dict) for definition in value.values())
+
+
 def interface_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return the changes from one interface to another, breaking ones first."""
+    """Return the changes from one interface to another: a hint that is no longer read-only, then by their effect."""
     changes = list(_server_changes(old, new))
     for kind in KINDS:
         singular, before, now = kind.removesuffix("s"), old[kind], new[kind]
-        changes += [Change(singular, name, "", "is gone", breaking=True) for name in before if name not in now]
+        changes += [Change(singular, name, "", "is gone", "breaking") for name in before if name not in now]
         for name, definition in now.items():
             if name not in before:
                 changes.append(Change(singular, name, "", "is new"))
             elif not json_equal(before[name], definition):
-                changes += [Change(singular, name, *change) for change in _COMPARE[kind](before[name], definition)]
-                words = [word for word in ("title", "description") if before[name].get(word) != definition.get(word)]
-                changes += [Change(singular, name, word, "changed") for word in words]
-    return sorted(changes, key=lambda change: not change.breaking)
+                differences = [*_COMPARE[kind](before[name], definition), *_member_changes(before[name], definition)]
+                changes += [Change(singular, name, *difference) for difference in differences]
+    return sorted(changes, key=lambda change: (not change.is_alarming, EFFECTS.index(change.effect)))
+
+
+class _Difference(NamedTuple):
+    where: str
+    text: str
+    effect: Effect = "routing"
+    before: str | None = None
+    now: str | None = None
+
+
+def _text_change(where: str, before: Any, now: Any, effect: Effect = "routing") -> Iterator[_Difference]:
+    """Yield the change of a text, which may be missing on one side."""
+    if before != now:
+        text = "changed" if before and now else "added" if now else "removed"
+        yield _Difference(where, text, effect, str(before or ""), str(now or ""))
+
+
+def _value_change(where: str, before: Any, now: Any, effect: Effect = "behaviour") -> Iterator[_Difference]:
+    if not json_equal(before, now):
+        yield _Difference(where, f"is {_value_text(now)} instead of {_value_text(before)}", effect)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, empty if the value is none: people edit snapshots."""
+    return value if isinstance(value, dict) else {}
+
+
+def _value_text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "not said" if value is None else one_line(text, 80)
 
 
 def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    before, now = old.get("server", {}), new.get("server", {})
-    name = now.get("name", "")
-    if before.get("version") != now.get("version"):
-        yield Change("server", name, "version", f"{now.get('version')} instead of {before.get('version')}")
-    if old.get("instructions", "") != new.get("instructions", ""):
-        yield Change("server", name, "instructions", "changed")
+    before, now = _object(old.get("server")), _object(new.get("server"))
+    differences = [
+        *_value_change("version", before.get("version"), now.get("version")),
+        *_text_change("instructions", old.get("instructions") or "", new.get("instructions") or ""),
+    ]
+    ttls, now_ttls = old.get("ttlMs"), new.get("ttlMs")
+    if isinstance(ttls, dict) and isinstance(now_ttls, dict):  # a snapshot of an earlier version has none
+        for kind in KINDS:
+            if old[kind] and new[kind]:
+                differences += _value_change(f"{kind} ttlMs", ttls.get(kind), now_ttls.get(kind))
+    for difference in differences:
+        yield Change("server", now.get("name", ""), *difference)
 
 
-_Difference = tuple[str, str, bool]  # where, what, and whether it breaks code, as in `Change`
+_VOLATILE = ("title", "lastModified")  # annotations that are compared elsewhere, or change with the content
+
+
+def _member_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+    """Yield the changes of members that several kinds of definitions have."""
+    yield from _text_change("name", old.get("name"), new.get("name"))
+    yield from _text_change("title", old.get("title"), new.get("title"), "behaviour")
+    yield from _text_change("description", old.get("description"), new.get("description"))
+    before, now = _object(old.get("annotations")), _object(new.get("annotations"))
+    yield from _text_change("annotations.title", before.get("title"), now.get("title"), "behaviour")
+    for name in dict.fromkeys((*_HINTS, *before, *now)):
+        if name not in _VOLATILE:
+            yield from _value_change(name, before.get(name), now.get(name))
+    support = (_object(definition.get("execution")).get("taskSupport", "forbidden") for definition in (old, new))
+    yield from _value_change("taskSupport", *support)
+    for name in ("icons", "_meta"):
+        if not json_equal(old.get(name), new.get(name)):
+            yield _Difference(name, "changed", "behaviour")
 
 
 def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
     for change in schema_changes(old.get("inputSchema"), new.get("inputSchema"), "input"):
-        yield change.path, change.text, change.breaking
+        yield _Difference(change.path, change.text, change.effect, change.before, change.now)
     before, now = old.get("outputSchema"), new.get("outputSchema")
     if (before is None) != (now is None):
-        yield "result", "no longer has a schema" if now is None else "has a schema now", now is None
+        text = "no longer has a schema" if now is None else "has a schema now"
+        yield _Difference("result", text, "breaking" if now is None else "behaviour")
     elif before is not None:
         for change in schema_changes(before, now, "output"):
-            yield f"result.{change.path}".rstrip("."), change.text, change.breaking
-    earlier, hints = old.get("annotations") or {}, new.get("annotations") or {}
-    for hint in _HINTS:
-        if earlier.get(hint) != hints.get(hint):
-            yield hint, f"is {_hint_text(hints.get(hint))} instead of {_hint_text(earlier.get(hint))}", False
-
-
-def _hint_text(value: Any) -> str:
-    return "not said" if value is None else str(value).lower()
+            effect = change.effect if change.breaking or change.before is not None else "behaviour"
+            where = f"result.{change.path}".rstrip(".")
+            yield _Difference(where, change.text, effect, change.before, change.now)
 
 
 def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
-    before = {argument["name"]: argument for argument in old.get("arguments") or []}
-    now = {argument["name"]: argument for argument in new.get("arguments") or []}
+    before, now = (
+        {str(argument.get("name")): argument for argument in map(_object, definition.get("arguments") or ())}
+        for definition in (old, new)
+    )
     for name in [argument for argument in before if argument not in now]:
-        yield name, "is gone", True
+        yield _Difference(name, "is gone", "breaking")
     for argument, definition in now.items():
         is_required = bool(definition.get("required"))
+        effect: Effect = "breaking" if is_required else "routing"
         if argument not in before:
-            yield argument, f"is new and {'required' if is_required else 'optional'}", is_required
-        elif is_required != bool(before[argument].get("required")):
-            yield argument, f"is {'required' if is_required else 'optional'} now", is_required
+            yield _Difference(argument, f"is new and {'required' if is_required else 'optional'}", effect)
+            continue
+        if is_required != bool(before[argument].get("required")):
+            yield _Difference(argument, f"is {'required' if is_required else 'optional'} now", effect)
+        for word in ("title", "description"):
+            yield from _text_change(f"{argument} {word}", before[argument].get(word), definition.get(word))
 
 
 def _resource_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
-    before, now = old.get("mimeType"), new.get("mimeType")
-    if before != now:
-        yield "type", f"is {_hint_text(now)} instead of {_hint_text(before)}", before is not None
+    before = old.get("mimeType")
+    yield from _value_change("type", before, new.get("mimeType"), "behaviour" if before is None else "breaking")
 
 
 _COMPARE = {
@@ -175,11 +319,22 @@ _EXACT = ("pattern", "format", "multipleOf", "uniqueItems", "contentEncoding")
 
 
 class SchemaChange(NamedTuple):
-    """One difference at a path (`filter.tags[]`); a breaking one may fail code that worked before."""
+    """One difference at a path (`filter.tags[]`); a breaking one may fail code that worked before.
+
+    `harmless` is the effect of one that is not; of a changed text it has both versions.
+    """
 
     path: str
     text: str
     breaking: bool
+    harmless: Effect = "routing"
+    before: str | None = None
+    now: str | None = None
+
+    @property
+    def effect(self) -> Effect:
+        """What the change affects."""
+        return "breaking" if self.breaking else self.harmless
 
 
 def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
@@ -320,14 +475,25 @@ def _change_text(keyword: str, before: Any, now: Any) -> str:
 def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
     if old.default is not MISSING or new.default is not MISSING:
         if old.default is MISSING:
-            yield SchemaChange(path, f"the default is {new.default!r} now", False)
+            yield SchemaChange(path, f"the default is {new.default!r} now", False, "behaviour")
         elif new.default is MISSING:
-            yield SchemaChange(path, "no longer has a default", False)
+            yield SchemaChange(path, "no longer has a default", False, "behaviour")
         elif not json_equal(old.default, new.default):
-            yield SchemaChange(path, f"the default is {new.default!r} instead of {old.default!r}", False)
-    for word, before, now in (("title", old.title, new.title), ("description", old.description, new.description)):
-        if path and before != now:
-            yield SchemaChange(path, f"{word} {'changed' if before and now else 'added' if now else 'removed'}", False)
+            text = f"the default is {new.default!r} instead of {old.default!r}"
+            yield SchemaChange(path, text, False, "behaviour")
+    texts = [("description", old.description, new.description)]
+    if path:  # the title of the whole is made from the name of a function
+        texts.insert(0, ("title", old.title, new.title))
+    examples, present = old.schema.get("examples"), new.schema.get("examples")
+    if not json_equal(examples, present):
+        before, now = ("" if value is None else json.dumps(value) for value in (examples, present))
+        texts.append(("examples", before, now))
+    labels = {json_key(value): text for value, text in old.choices}
+    for value, text in new.choices:
+        texts.append((f"title of {value!r}", labels.get(json_key(value), text), text))
+    for where, before, now in texts:
+        for change in _text_change(where, before, now):
+            yield SchemaChange(path, f"{where} {change.text}", False, "routing", change.before, change.now)
 
 
 def _at(path: str, name: str) -> str:

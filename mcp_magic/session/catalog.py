@@ -49,12 +49,13 @@ SETTLE_SECONDS = 2.0  # seconds that a caller waits for a listing that is known 
 class Listing(NamedTuple):
     """A fetched listing; it may be kept until `until` (None: until a notice says that it has changed).
 
-    `unusable` are the definitions that cannot be used.
+    `unusable` are the definitions that cannot be used, `ttl_ms` the milliseconds that the server gives it, or None.
     """
 
     items: list[Any]
     until: float | None = None
     unusable: Sequence[Unusable] = ()
+    ttl_ms: int | None = None
 
 
 async def all_pages(
@@ -126,6 +127,7 @@ class _Cache:
     def __init__(self) -> None:
         self.items: tuple[Any, ...] | None = None
         self.until: float | None = None
+        self.ttl_ms: int | None = None
         self.unusable: dict[str, str] = {}
         self.problem = ""
         self.is_stale = True
@@ -189,6 +191,11 @@ class Catalog:
     def unusable(self) -> dict[str, dict[str, str]]:
         """The definitions that cannot be used: kind -> name -> the reason."""
         return {kind: cache.unusable for kind, cache in self._caches.items() if cache.items is not None}
+
+    @property
+    def ttls(self) -> dict[str, int]:
+        """The milliseconds for which the server lets each listing be kept, by kind, where it says so."""
+        return {kind: cache.ttl_ms for kind, cache in self._caches.items() if cache.ttl_ms is not None}
 
     def seconds_left(self) -> dict[str, float]:
         """Return the seconds for which the server lets each listing still be kept, by kind; it need not say so."""
@@ -335,7 +342,7 @@ class Catalog:
                 listing = await self._fetch(kind, is_counted)
                 cache.unusable = dict(listing.unusable)
                 items = cache.items = tuple(listing.items)
-                cache.until = listing.until
+                cache.until, cache.ttl_ms = listing.until, listing.ttl_ms
                 if kind == "tools":
                     self.tools = {tool.name: tool for tool in items}
                 cache.problem = ""

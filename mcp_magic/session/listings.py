@@ -169,6 +169,7 @@ class Listings:
         if getattr(client.server_capabilities, how_to_list.capability) is None:
             return Listing([])
         times: list[float] = []
+        ttls: list[int] = []
         unusable: list[Unusable] = []
 
         async def fetch(cursor: str | None) -> Any:
@@ -190,6 +191,7 @@ class Listings:
                 until = fresh_until(page, self._clock())
                 if until is not None:
                     times.append(until)
+                    ttls.append(page.ttl_ms)
             return page
 
         try:
@@ -198,4 +200,4 @@ class Listings:
             if getattr(error, "code", None) != METHOD_NOT_FOUND:
                 raise
             return Listing([])  # the server announced the capability but does not know the method
-        return Listing(items, min(times, default=None), unusable)
+        return Listing(items, min(times, default=None), unusable, min(ttls, default=None))

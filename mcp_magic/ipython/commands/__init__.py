@@ -69,7 +69,7 @@ COMMANDS = {
         Command("docs", "share", "Share", "writes a page about a server: its tools, prompts and resources"),
         Command("stubs", "share", "Share", "writes a typed Python module with a function for each tool"),
         Command("snapshot", "share", "Share", "writes a server's interface to a file"),
-        Command("diff", "share", "Share", "shows the changes of a server since a snapshot"),
+        Command("diff", "share", "Share", "shows what has changed since a snapshot, or between servers"),
     )
 }
 """Name -> subcommand, in the order of the help. A new subcommand is a row here and an `Implementation`."""

@@ -18,6 +18,7 @@ from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.commandline import ONE_TOOL, Argument, Implementation, Invocation, Tab, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
+from mcp_magic.map.pace import read_rate
 from mcp_magic.map.plan import CONCURRENCY, Step
 from mcp_magic.map.rows import FILES, PerRow, column_source, read_table
 from mcp_magic.map.run import MapRun, map_steps
@@ -308,27 +309,32 @@ MAP = Implementation(
 
 
 async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench:
-    from mcp_magic.map.bench import run_bench
+    from mcp_magic.map.bench import CONCURRENCY, MOST_IN_FLIGHT, read_latencies, read_share, run_bench
 
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     with connection.explain_misfits():
         values = invocation.arguments(arguments.arguments, tool.input_schema)
-    try:
-        levels = [int(text) for text in arguments.concurrency.split(",")]
-    except ValueError:
-        levels = []
-    if not levels or min(levels) < 1:
-        raise CommandError("%mcp bench: --concurrency takes numbers of calls in flight: --concurrency 1,4,16")
+    rate = None if arguments.rate is None else read_rate(arguments.rate)
+    under = {} if arguments.under is None else read_latencies(arguments.under)
+    errors = None if arguments.errors is None else read_share(arguments.errors)
+    levels = list(CONCURRENCY if rate is None else (MOST_IN_FLIGHT,))
+    if arguments.concurrency is not None:
+        texts = arguments.concurrency.split(",")
+        levels = [int(text) for text in texts if text.isdecimal()]
+        if len(levels) < len(texts) or min(levels) < 1:
+            raise CommandError("%mcp bench: --concurrency takes numbers of calls in flight: --concurrency 1,4,16")
     address = getattr(connection.spec, "url", "")
     if address and urlsplit(address).hostname not in LOOPBACK:
-        calls = f"{connection.name}:{tool.name} for {arguments.seconds:g} s, {max(levels)} at a time"
+        pace = f"{max(levels)} at a time" if rate is None else f"{rate:g} a second"
+        calls = f"{connection.name}:{tool.name} for {arguments.seconds:g} s, {pace}"
         text = f"Call {calls}? The server is not on this machine."
         if not await Asking(invocation.cells, invocation.settings, invocation.host).confirm(text):
             raise DeniedError(
                 f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not approve."
             )
-    reports = invocation.host.reports
-    return await run_bench(connection, tool.name, values, levels=levels, seconds=arguments.seconds, reports=reports)
+    options = {"levels": levels, "rate": rate, "seconds": arguments.seconds, "reports": invocation.host.reports}
+    bench = await run_bench(connection, tool.name, values, **options)
+    return bench.check(under, errors)
 
 
 BENCH = Implementation(
@@ -336,14 +342,19 @@ BENCH = Implementation(
     (
         ONE_TOOL,
         Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
-        Argument(
-            "--concurrency",
-            default="1,4,16",
-            metavar="N,N",
-            help="calls in flight, one number after the other (default: 1,4,16)",
-        ),
+        Argument("--concurrency", metavar="N,N", help="calls in flight, one number after the other (default: 1,4,16)"),
+        Argument("--rate", metavar="RATE", help="calls that go out in a time, however long the answers take: 50/s"),
         Argument("--seconds", type=seconds_typed, default=10.0, metavar="S", help="seconds in all (default: 10)"),
+        Argument("--under", metavar="pN=TIME", help="what the latency must be below: p95=200ms, or p50=20ms,p99=1s"),
+        Argument("--errors", metavar="N%", help="the most calls that may fail: 1%%"),
     ),
-    examples=("%mcp bench math:add a=1 b=2", "b = %mcp bench math:add a=1 b=2 --concurrency 1,8 --seconds 4"),
-    details="The table has calls a second and the latency of the 50th, 95th and 99th percentile. `.plot()` draws it.",
+    examples=(
+        "%mcp bench math:add a=1 b=2",
+        "b = %mcp bench math:add a=1 b=2 --concurrency 1,8 --seconds 4",
+        "%mcp bench math:add a=1 b=2 --rate 50/s --under p95=200ms --errors 1%",
+    ),
+    details="The table has calls a second and the latency of the 50th, 95th and 99th percentile. `.plot()` draws it. "
+    "At a rate, the latency counts from when a call was due; at most 256 calls, or --concurrency, are in flight.\n\n"
+    "Where a bound of --under or --errors is broken, at any number of calls in flight, the line raises an "
+    "AssertionError with the figures, so Run All, papermill and nbval stop there; `error.result` is the bench.",
 )

@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import join_names, plural, sentence
+from mcp_magic._text import did_you_mean, join_names, plural, sentence
 from mcp_magic.cassette.cassette import MODES, deck
 from mcp_magic.config.parsing import check_name, write_text
+from mcp_magic.config.targets import url_meant
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation
+from mcp_magic.errors import CommandError, MCPMagicError, UnknownServerError
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
 from mcp_magic.results.results import CellCrashError
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.server.cell import CellServer, Marks
-    from mcp_magic.server.snapshot import Change
+    from mcp_magic.server.snapshot import Change, Changes
     from mcp_magic.session.connection import Connection
 
 
@@ -473,33 +475,46 @@ async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Te
     return _with_note(f"{file}: {counts}; `{line}` says what has changed since.", connection)
 
 
-async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    from mcp_magic.server.snapshot import interface_changes, interface_of, read_snapshot
+async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Changes:
+    from mcp_magic.server.snapshot import EFFECTS
 
+    checked = arguments.check.split(",") if arguments.check is not None else []
+    if strange := [effect for effect in checked if effect not in EFFECTS]:
+        raise CommandError(
+            f"%mcp diff: --check takes {', '.join(EFFECTS)}, or several of them (--check breaking,routing), not "
+            f"{strange[0]!r}; SERVER and FILE come before it."
+        )
     connection = invocation.connection(arguments.server)
-    file = _snapshot_file(invocation, arguments.file, connection.name)
-    before = read_snapshot(file, connection.name)
-    changes = interface_changes(before, await interface_of(connection))
-    breaking = [change for change in changes if change.breaking]
-    if arguments.check and breaking:
-        first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
-        more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
-        counts = plural(len(breaking), "breaking changes")
+    target = _compared(invocation, arguments.file, connection.name)
+    changes = await invocation.host.diff(connection.name, target, timeout=invocation.settings.timeout)
+    broken = changes.of(*checked)
+    if broken:
         outdated = f"\n  {connection.outdated}" if connection.outdated else ""
-        raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}{outdated}")
-    rows = [
-        {
-            "breaking": "breaking" if change.breaking else "",
-            "kind": change.kind,
-            "name": change.name,
-            "where": change.where,
-            "change": change.text,
-        }
-        for change in changes
-    ]
-    columns, title = ("breaking", "kind", "name", "where", "change"), f"{connection.name} since {file.name}"
-    note, empty = connection.outdated, "nothing has changed"
-    return Listing(rows, title=title, columns=columns, empty=empty, note=note, kind="changes")
+        raise CommandError(f"%mcp diff: {broken.summary(changes.title.removeprefix(f'{connection.name} '))}{outdated}")
+    return changes
+
+
+def _compared(invocation: Invocation, word: str | None, server: str) -> Any:
+    """Return what a server is compared with: a file, or what `Host.connect` takes."""
+    value = invocation.value(word) if word else None
+    if value is not None and not isinstance(value, str):
+        return value
+    text = invocation.text(word) if word else ""
+    address = url_meant(text, invocation.directory) if not text.endswith(".json") else ""
+    if text in invocation.host or "://" in text or address:
+        return address or text
+    file = _snapshot_file(invocation, word, server)
+    if text and not (set(text) & set("./\\") or file.exists()):
+        near = did_you_mean(text, [name for name in invocation.host if name != server])
+        raise UnknownServerError(
+            f"{text!r} is neither a connected server nor a file.{near} `%mcp connect TARGET --name {text}` opens a "
+            f"session, `%mcp snapshot {server} -o {text}` writes the file."
+        )
+    return file
+
+
+def _complete_compared(tab: Tab) -> list[str]:
+    return [*completion.COMPLETERS["SERVER"](tab), *completion.paths(tab)]
 
 
 SNAPSHOT = Implementation(
@@ -512,11 +527,33 @@ DIFF = Implementation(
     _diff,
     (
         ONE_SERVER,
-        Argument("file", nargs="?", metavar="FILE", help="a snapshot (default: SERVER.mcp.json)"),
-        Argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops"),
+        Argument(
+            "file",
+            nargs="?",
+            metavar="FILE|SERVER|URL",
+            complete=_complete_compared,
+            help="a snapshot (default: SERVER.mcp.json), or a later server",
+        ),
+        Argument(
+            "--check",
+            nargs="?",
+            const="breaking",
+            metavar="EFFECTS",
+            complete=lambda tab: completion.continuing(tab, ("breaking", "behaviour", "routing")),
+            help="changes of these effects (default: breaking) are an error, so that Run All stops",
+        ),
     ),
-    examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
+    examples=(
+        "%mcp diff weather",
+        "%mcp diff weather api/weather.json --check",
+        "%mcp diff weather weather_next --check breaking,routing",
+        "%mcp diff weather https://next.example.com/mcp",
+    ),
     details="Without FILE it compares with SERVER.mcp.json, which `%mcp snapshot SERVER` wrote in the working "
-    "directory. A change is breaking if working calls can fail now: a tool or a choice is gone, an argument is "
-    "required now, a field of the answer is missing.",
+    "directory. With another server or a URL it shows what changes for those who go over to it.\n\n"
+    "The effect of a change is breaking if working calls can fail now: a tool or a choice is gone, an argument is "
+    "required now, a field of the answer is missing. It is behaviour if consent, display or what a call does changes: "
+    "hints, titles, defaults, tasks, how long listings are kept. It is routing if a model reads something else: names, "
+    "descriptions, examples, titles of choices, new tools and arguments. Changed texts stand side by side. A tool that "
+    "is no longer read-only comes first. `changes.of('routing')` has those of an effect, `.df` the whole texts.",
 )

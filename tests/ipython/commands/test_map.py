@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections import Counter
 
@@ -14,6 +15,7 @@ from mcp_magic import ArgumentsError, CommandError, Decision, DeniedError, MapRu
 from mcp_magic.map.pace import Pace
 from mcp_magic.map.plan import Step
 from mcp_magic.map.run import map_steps
+from mcp_magic.results.results import CheckFailedError
 from tests.environments import ROOT
 from tests.support.asgi import serving
 from tests.support.bundled import load
@@ -123,6 +125,10 @@ LINES: dict[str, tuple[type[Exception], str]] = {
     "map math:add --rows $rows -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
     "map --resume $rows": (ArgumentsError, "--resume takes a MapRun"),
     "bench math:add a=1 b=2 --concurrency x": (CommandError, "--concurrency 1,4,16"),
+    "bench math:add a=1 b=2 --rate fast": (ArgumentsError, "'fast' is not a rate; write 10/s"),
+    "bench math:add a=1 b=2 --under 200": (ArgumentsError, "'200' is no bound of the latency; write p95=200ms"),
+    "bench math:add a=1 b=2 --under p95=200": (ArgumentsError, "'p95=200' is no bound"),
+    "bench math:add a=1 b=2 --errors 1": (ArgumentsError, "'1' is no share of the calls; write 1% or 0%"),
 }
 
 
@@ -320,6 +326,54 @@ async def test_bench_is_asked_about_once_for_all_concurrencies(magic, monkeypatc
     assert "at 3" in repr(bench)
     pytest.importorskip("matplotlib")
     assert [axes.get_xlabel() for axes in bench.plot().axes] == ["calls in flight"] * 2
+
+
+async def test_bench_at_a_rate_sends_so_many_and_no_more(magic):
+    bench = await magic("bench math:add a=1 b=2 --rate 100/s --seconds 0.2 --under p50=60s,p99.9=60s --errors 0%")
+    assert bench.df.loc[0, "rate"] == 100
+    assert 1 <= bench.df.loc[0, "calls"] <= 20
+    assert bench.df.loc[0, "calls/s"] <= 100
+    bench = await host.bench("math:add", {"a": 1, "b": 2}, rate=50.0, seconds=0.1, levels=[2])
+    assert bench.levels[0].concurrency <= 2
+    assert bench.check({"p95": 60.0}, errors=0.0) is bench
+
+
+async def test_bench_at_a_rate_counts_from_when_a_call_was_due(magic):
+    server = MCPServer("slow", log_level="ERROR")
+    gates: list[asyncio.Event] = []
+
+    @server.tool()
+    async def work() -> str:
+        gates.append(asyncio.Event())
+        if len(gates) == 2:  # the first warms up
+            asyncio.get_running_loop().call_later(0.05, gates[1].set)
+            await gates[1].wait()
+        return "done"
+
+    await host.connect(server, name="slow")
+    bench = await host.bench("slow:work", rate=100.0, seconds=0.3, levels=[1])
+    assert bench.levels[0].latencies[-2] >= 0.03, "the call behind the slow one, due 10 ms later, is late as well"
+
+
+async def test_broken_bound_fails_the_cell_and_keeps_the_figures(magic):
+    line = "bench math:add a=1 b=2 --concurrency 1,2 --seconds 0.1 --under p50=0.0001ms,p99=60s --errors 1%"
+    with pytest.raises(AssertionError) as caught:
+        await magic(line)
+    assert isinstance(caught.value, CheckFailedError)
+    one, two = str(caught.value).split("; at 2 in flight: ")
+    assert re.fullmatch(r"math:add: at 1 in flight: p50: it is [\d.]+ ms; the limit is 0.0001 ms", one)
+    assert two.startswith("p50: it is ")
+    assert caught.value.result.df["concurrency"].tolist() == [1, 2]
+
+
+async def test_calls_that_fail_break_the_bound_of_errors(magic):
+    error = await magic.error(
+        CheckFailedError, "bench math:divide a=1 b=0 --concurrency 1 --seconds 0.05 --under p95=60s --errors 1%"
+    )
+    assert re.match(
+        r"math:divide: p95: no call succeeded; errors: ([\d,]+) of \1 calls \(100.00%\); the limit is 1%", error
+    )
+    assert "\n  the most common error: divide failed: " in error
 
 
 async def test_bench_raises_why_its_session_ended(magic):

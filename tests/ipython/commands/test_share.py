@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from mcp_magic.errors import ConfigError
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic import host
+from mcp_magic.errors import CommandError, ConfigError, UnknownServerError, UnreachableError
+from mcp_magic.ipython.completion import candidates
+from tests.support.asgi import serving
 
 
 async def test_page_and_module_are_shown_or_written(magic):
@@ -29,6 +36,79 @@ async def test_snapshot_and_diff_name_the_line_that_goes_with_them(magic):
         assert len(await magic(told[1])) == 0
     text = " ".join(str(await magic("diff --help")).split())
     assert "Without FILE it compares with SERVER.mcp.json, which `%mcp snapshot SERVER` wrote in the working" in text
+
+
+def next_server() -> MCPServer:
+    """Return a later version of "shop"."""
+    server = MCPServer("shop", log_level="ERROR")
+
+    @server.tool(description="Finds items by their name.")
+    def search(words: str) -> str:
+        return words
+
+    return server
+
+
+@pytest.fixture
+async def shop(magic):
+    """The session "shop"; its tool `buy` is gone in the next version."""
+    server = MCPServer("shop", log_level="ERROR")
+
+    @server.tool(description="Finds items by name.")
+    def search(words: str) -> str:
+        return words
+
+    @server.tool()
+    def buy() -> str:
+        return "bought"
+
+    return await host.connect(server, name="shop")
+
+
+async def test_diff_compares_two_servers_or_a_server_and_a_url(magic, shop):
+    await host.connect(next_server(), name="shop_next")
+    changes = await magic("diff shop shop_next")
+    assert changes.title == "from shop to shop_next"
+    assert [(row["effect"], row["name"], row["change"]) for row in changes] == [
+        ("breaking", "buy", "is gone"),
+        ("routing", "search", "changed"),
+    ]
+    assert list(await magic("diff shop $later", later=next_server())) == list(changes)
+    assert list(await host.diff("shop", "shop_next")) == list(changes)
+    app = next_server().streamable_http_app(transport_security=None)
+    async with serving(app) as url:
+        over_http = await magic(f"diff shop {url}/mcp")
+        assert over_http.title == f"from shop to {url}/mcp"
+        assert list(over_http) == list(changes)
+        assert list(host) == ["math", "shop", "shop_next"]
+    assert "nothing listens at" in await magic.error(UnreachableError, f"diff shop {url}/mcp")
+
+
+async def test_check_fails_for_the_effects_that_are_named(magic, shop):
+    await host.connect(next_server(), name="shop_next")
+    failed = "%mcp diff: 1 breaking change from shop to shop_next: tool buy: is gone"
+    assert await magic.error(CommandError, "diff shop shop_next --check") == failed
+    both = await magic.error(CommandError, "diff shop shop_next --check breaking,routing")
+    assert both.startswith("%mcp diff: 1 breaking and 1 routing change from shop to shop_next: tool buy: is gone; tool")
+    assert len(await magic("diff shop shop_next --check behaviour")) == 2
+    assert "or several of them (--check breaking,routing), not 'shop_next'; SERVER and FILE come before it" in (
+        await magic.error(CommandError, "diff shop --check shop_next")
+    )
+
+
+async def test_diff_says_what_a_word_could_be(magic, shop):
+    await host.connect(next_server(), name="shop_next")
+    error = await magic.error(UnknownServerError, "diff shop shop_nxt")
+    assert error == (
+        "'shop_nxt' is neither a connected server nor a file. Did you mean 'shop_next'? `%mcp connect TARGET --name "
+        "shop_nxt` opens a session, `%mcp snapshot shop -o shop_nxt` writes the file."
+    )
+    await magic("snapshot shop -o shop_next")
+    assert (await magic("diff shop ./shop_next")).title == "shop since shop_next"
+    assert (await host.diff("shop", Path("shop_next"))).title == "shop since shop_next"
+    texts = candidates("diff shop ", {}).texts
+    assert {"shop_next", "math"} <= set(texts)
+    assert candidates("diff shop shop_next --check breaking,r", {}).texts == ["breaking,routing"]
 
 
 async def test_cassette_may_be_called_stop(magic):
