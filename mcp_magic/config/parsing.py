@@ -176,12 +176,12 @@ _LAUNCHERS = frozenset(
 """Programs that start another program; the server's name is among their arguments."""
 
 
-def slug(text: str, default: str = "server") -> str:
+def slug(text: str) -> str:
     """Turn any text into a valid server name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")
     if not name:
-        return default
-    return name if _NAME.fullmatch(name) else f"{default}_{name}"
+        return "server"
+    return name if _NAME.fullmatch(name) else f"server_{name}"
 
 
 def check_name(name: str) -> str:

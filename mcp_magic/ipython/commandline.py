@@ -10,7 +10,6 @@ import shlex
 import shutil
 import textwrap
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -232,13 +231,13 @@ class Command:
         """The words before the arguments."""
         return self.title or f"%mcp {self.name}"
 
-    @cached_property
+    @property
     def implementation(self) -> Implementation:
         """Its implementation; imports its module."""
         implementation: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
         return implementation
 
-    @cached_property
+    @property
     def parser(self) -> Parser:
         """A parser of its arguments."""
         return Parser(self.typed, self.implementation.arguments)

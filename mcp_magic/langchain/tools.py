@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +151,7 @@ class MCPTool(StructuredTool):
         """The schema that LangChain passes to providers, in the form that they accept, with references expanded."""
         return {**self._parameters[0], "description": self.description}
 
-    @cached_property
+    @property
     def _parameters(self) -> tuple[dict[str, Any], dict[str, str]]:
         return parameters_of(portable(self.args_schema if isinstance(self.args_schema, dict) else {}))
 

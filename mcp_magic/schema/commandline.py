@@ -447,9 +447,9 @@ def as_command(words: Iterable[str]) -> str:
     return " ".join(shlex.quote(escape_word(word)) for word in words)
 
 
-def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp prompt") -> str:
+def prompt_line(prompt: str, arguments: Mapping[str, str]) -> str:
     """Return the line that gets a prompt."""
-    return call_line(prompt, arguments, command, schema={"additionalProperties": {"type": "string"}})
+    return call_line(prompt, arguments, "%mcp prompt", schema={"additionalProperties": {"type": "string"}})
 
 
 def _items(name: str, value: Any, schema: Mapping[str, Any] | None) -> list[str]:

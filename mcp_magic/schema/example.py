@@ -61,11 +61,6 @@ def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     return _object(objects[0] if objects else root, 0, Budget(MAX_VALUES))
 
 
-def example_value(field: Field) -> Any:
-    """Return a plausible value of a field."""
-    return _value(field, 0, Budget(MAX_VALUES))
-
-
 def _value(field: Field, depth: int, budget: Budget) -> Any:
     stated = field.schema.get("examples")
     candidates = [*(stated[:MAX_STATED] if isinstance(stated, list) else ())]

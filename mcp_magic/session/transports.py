@@ -115,9 +115,8 @@ def _connect(spec: WebSocketSpec) -> Any:
     )
 
 
-def _origin(url: str) -> tuple[str, str | None, int]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "wss" else 80)
+def _origin(url: str) -> tuple[str, str, int]:
+    return urlsplit(url).scheme, *WebSocketSpec(url=url).address
 
 
 @asynccontextmanager

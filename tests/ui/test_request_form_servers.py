@@ -15,8 +15,8 @@ from mcp_magic import schema as s
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.ipython.commandline import split_line
 from mcp_magic.results.content import read_line
-from mcp_magic.schema import parse_arguments
-from mcp_magic.schema.example import example_value
+from mcp_magic.schema import example, parse_arguments
+from mcp_magic.schema.patterns import Budget
 from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.support import bundled
@@ -72,10 +72,10 @@ async def check_all(connection: Connection) -> set[str]:
 
 def full_example(field: s.Field, depth: int = 0) -> Any:
     """An instance with everything that is optional, three levels deep."""
+    value = example._value(field, 0, Budget(example.MAX_VALUES))
     if field.kind == "object" and depth < 3:
-        example = example_value(field) or {}
-        return {**{child.name: full_example(child, depth + 1) for child in field.children}, **example}
-    return example_value(field)
+        return {**{child.name: full_example(child, depth + 1) for child in field.children}, **(value or {})}
+    return value
 
 
 async def test_every_tool_of_the_showcase_has_a_form(showcase):
