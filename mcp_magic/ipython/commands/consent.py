@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_text, write_text
 from mcp_magic.consent.consent import PERSON, outgrown
@@ -44,7 +45,7 @@ def fitting_nothing(host: Host) -> dict[int, str]:
     if not sessions or not all(session.catalog.has("tools") for session in sessions):
         return {}
     names = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
-    names += [f"{session.name}:{SAMPLING}" for session in sessions]
+    names += [f"{session.name}:{SAMPLING}" for session in sessions] + [f":{RUN_PROGRAM}"]
     remarks = {}
     for number, rule in enumerate(host.consent.rules, 1):
         if not any(map(rule.names, names)):
