@@ -5,7 +5,10 @@
         assert (await weather.call("forecast", city="Oslo")).df.shape == (7, 4)
 
 `pytest --mcp-record=once` records `cassettes/<module>/<test>.jsonl` beside the test module; after that the test needs
-no server and no model. pytest loads this module automatically; it imports nothing else until a test uses the fixture.
+no server and no model. pytest loads this module automatically; it imports nothing else until a test uses a fixture.
+
+    def test_the_agent(mcp_mock):
+        url = mcp_mock("weather.jsonl")  # a mock server for clients of any framework
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from mcp_magic.cassette.cassette import Cassette
@@ -74,3 +77,16 @@ def _beside(request: pytest.FixtureRequest) -> Path:
     if name != test:  # a hash keeps apart names that would become equal
         name += f"-{hashlib.sha256(test.encode('utf-8', 'replace')).hexdigest()[:8]}"
     return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"
+
+
+@pytest.fixture
+def mcp_mock(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """`mcp_mock(FILE, server=None, pauses=False)` returns the URL of a mock server, which runs until the test ends.
+
+    FILE is relative to the test module; `server` names one of several in it. The URL needs no header. It cannot be
+    guessed, so that other programs on this machine find nothing.
+    """
+    from mcp_magic.server.mock import MockThread
+
+    with MockThread() as mocks:
+        yield lambda path, server=None, *, pauses=False: mocks.serve(request.path.parent / path, server, pauses=pauses)

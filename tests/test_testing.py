@@ -1,4 +1,4 @@
-"""The fixture `mcp_cassette`, in test runs of its own."""
+"""The fixtures `mcp_cassette` and `mcp_mock`, in test runs of their own."""
 
 from __future__ import annotations
 
@@ -105,3 +105,37 @@ def test_odd_test_names_get_separate_cassettes(pytester):
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
     pytester.makepyfile(test_names=NAMES)
     run(pytester, "--mcp-record=all", "test_names.py").assert_outcomes(passed=7)
+
+
+MOCKED = """
+import asyncio
+import httpx2
+import pytest
+from mcp import Client, MCPError
+
+async def added(url, b):
+    async with Client(url) as client:
+        return (await client.call_tool("add", {"a": 19, "b": b})).structured_content
+
+def test_sync(mcp_mock):
+    url = mcp_mock("quickstart.jsonl", "math")
+    assert asyncio.run(added(url, 23)) == {"result": 42}
+    assert httpx2.post(url.replace("/mcp", "x/mcp")).status_code == 404
+    with pytest.raises(Exception, match="has several servers"):
+        mcp_mock("quickstart.jsonl")
+
+@pytest.mark.asyncio
+async def test_async(mcp_mock):
+    with pytest.raises(BaseExceptionGroup) as failed:
+        await added(mcp_mock("quickstart.jsonl", "math"), 24)
+    assert failed.group_contains(MCPError, match="arguments.b is 24 here, 23 there")
+"""
+
+
+def test_mock_has_a_url_for_clients_of_any_framework(pytester):
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    pytester.makepyfile(test_mocked=MOCKED)
+    (pytester.path / "quickstart.jsonl").write_text(
+        (FOLDER.parents[1] / "notebooks/cassettes/quickstart.jsonl").read_text()
+    )
+    run(pytester, "test_mocked.py").assert_outcomes(passed=2)

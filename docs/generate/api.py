@@ -131,13 +131,14 @@ PAGES = {
         ],
     ),
     "Looking inside": (
-        "`host.trace`, `host.metrics`, the doctor.",
+        "`host.trace`, `host.metrics`, the doctor, mock servers.",
         [
             "mcp_magic.trace.trace.Trace",
             "mcp_magic.trace.trace.Entry",
             "mcp_magic.telemetry.metrics.Metrics",
             "mcp_magic.telemetry.metrics.Series",
             "mcp_magic.doctor.report.DoctorReport",
+            "mcp_magic.server.mock.mock_server",
         ],
     ),
 }

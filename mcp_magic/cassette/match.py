@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -223,11 +223,19 @@ COMPARED = 100  # maximum number of requests to compare for the nearest one
 LONGEST = 80  # maximum number of characters of a value in a message
 
 
+def response_of(result: Any) -> dict[str, Any]:
+    """Return what of an answer to a question must be as recorded: all of a form, and nothing of other questions."""
+    members = result if isinstance(result, dict) and "action" in result else {}
+    return {name: members[name] for name in ("action", "content") if members.get(name) is not None}
+
+
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
     """Return a key that is equal for equal requests; without `responses`, also if the user's answers differ."""
     members = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
     if not responses and "inputResponses" in members:
         members["inputResponses"] = True
+    elif isinstance(inputs := members.get("inputResponses"), dict):
+        members["inputResponses"] = {name: response_of(answer) or True for name, answer in inputs.items()}
     if members.get("arguments") == {}:
         del members["arguments"]
     return json.dumps([method, members], sort_keys=True, ensure_ascii=False)
@@ -261,6 +269,15 @@ class Server:
             scene.key = key_of(scene.method, scene.params)
         self.sessions.insert(len(self.sessions) if added else self.opened, session)
         self.opened += not added
+
+    def rewound(self) -> Server:
+        """Return it with nothing replayed yet, as a server at a URL: there each message comes for its request."""
+        server = Server(self.name)
+        server.opened = self.opened
+        for session in self.sessions:
+            scenes = [replace(scene, used=0) for scene in session.scenes]
+            server.sessions.append(replace(session, scenes=scenes, head={**session.head, "transport": "http"}))
+        return server
 
     def begin(self, *, in_process: bool) -> int:
         """Return the index of the session or failed opening that is replayed next, in recorded order.

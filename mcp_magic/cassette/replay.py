@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._sdk import context_stream, memory_transport
 from mcp_magic._text import join_names
 from mcp_magic.cassette.cassette import SessionRecorder, http_error, masked, recorded_error
-from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
+from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, response_of, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import current_attempt
@@ -351,7 +351,7 @@ class ReplayTransport:
         method = step.message["method"]
         if method not in _COMPARED or "result" not in recorded:
             return ""
-        mine, its = _answer(masked(self._cassette, answer.get("result"), method)), _answer(recorded["result"])
+        mine, its = response_of(masked(self._cassette, answer.get("result"), method)), response_of(recorded["result"])
         return "" if mine == its else f"{method} had another answer when it was recorded: {difference(mine, its)}"
 
     def _refuse(self, number: Any, why: str) -> None:
@@ -368,11 +368,6 @@ class ReplayTransport:
 
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has left
             self._to_client.send_nowait((copy_context(), item) if self._posts else item)
-
-
-def _answer(result: Any) -> Any:
-    members = result if isinstance(result, dict) else {}
-    return {name: value for name, value in members.items() if name in ("action", "content") and value is not None}
 
 
 class _Write:

@@ -1,4 +1,4 @@
-"""Serves a server of this kernel to other programs on this machine: streamable HTTP on 127.0.0.1, with a token."""
+"""Serves a server to other programs on this machine: streamable HTTP on 127.0.0.1, with a token."""
 
 from __future__ import annotations
 
@@ -18,17 +18,22 @@ if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
+    from mcp.server.lowlevel import Server
     from mcp.server.mcpserver import MCPServer
 
 
 class Serving:
-    """A server that other programs on this machine can reach; only the owner can read its token file."""
+    """A server that other programs on this machine can reach; only the owner can read its token file.
 
-    def __init__(self, name: str, port: int, token: str, token_file: Path) -> None:
+    `cassette` is the file from which a mock server answers, None for a server of this kernel.
+    """
+
+    def __init__(self, name: str, port: int, token: str, token_file: Path, cassette: Path | None = None) -> None:
         self.name = name
         self.port = port
         self.token = token
         self.token_file = token_file
+        self.cassette = cassette
         self._server: LoopbackServer | None = None
 
     @property
@@ -44,7 +49,7 @@ class Serving:
     def __repr__(self) -> str:
         return f"<Serving {self.name!r} {'at ' + self.url if self.running else 'stopped'}>"
 
-    async def start(self, server: MCPServer[Any], listening: socket.socket) -> None:
+    async def start(self, server: MCPServer[Any] | Server[Any], listening: socket.socket) -> None:
         """Serve on a socket until `stop`."""
         header = f"Bearer {self.token}".encode()
 
@@ -64,13 +69,21 @@ class Serving:
             await self._server.stop()
 
 
-async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 0, token: str = "") -> Serving:
+async def serve(
+    name: str,
+    server: MCPServer[Any] | Server[Any],
+    folder: Path,
+    *,
+    port: int = 0,
+    token: str = "",
+    cassette: Path | None = None,
+) -> Serving:
     """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one."""
     if IN_BROWSER:
         raise CommandError("%mcp serve: this Python runs in a browser, where no other program can reach it.")
     listening = _socket(port)
     port = listening.getsockname()[1]
-    serving = Serving(name, port, token or secrets.token_urlsafe(32), folder / f"{name}-{port}.token")
+    serving = Serving(name, port, token or secrets.token_urlsafe(32), folder / f"{name}-{port}.token", cassette)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     serving.token_file.unlink(missing_ok=True)
     opened = os.open(serving.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
