@@ -96,6 +96,11 @@ class Findings(Listing):
         return [finding for finding in self.findings if finding.severity == severity]
 
     @property
+    def ok(self) -> bool:
+        """Whether no finding is an error."""
+        return not self.of("error")
+
+    @property
     def codes(self) -> set[str]:
         """The codes of the findings."""
         return {finding.code for finding in self.findings}

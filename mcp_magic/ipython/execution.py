@@ -154,9 +154,14 @@ DRAWING_ROOMS = (
 
 
 class Interrupts:
-    """The SIGINT handler while magics run: cancels the task of the latest magic."""
+    """The SIGINT handler while magics run: cancels the task of the latest magic.
+
+    Attributes:
+        count: How often it has interrupted a magic in this process.
+    """
 
     def __init__(self) -> None:
+        self.count = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._interrupted: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._unheard: set[asyncio.Task[Any]] = set()
@@ -214,6 +219,7 @@ class Interrupts:
                 self._previous(number, frame)  # the magic does not end: the second Ctrl-C goes to the shell
 
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
+        self.count += 1
         self._interrupted.add(task)
         self._unheard.add(task)
         task.get_loop().call_soon_threadsafe(self._cancel, task)

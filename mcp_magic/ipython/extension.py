@@ -16,6 +16,7 @@ from traitlets import observe
 
 from mcp_magic import _startup as startup
 from mcp_magic._text import did_you_mean
+from mcp_magic.config.masking import mask_arguments
 from mcp_magic.errors import CommandError, MCPMagicError, ToolError, error_lines, on_one_line
 from mcp_magic.ipython.cells import Cells, CommStatus
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
@@ -143,8 +144,19 @@ class MCPMagics(Magics, Settings):
         """
         __tracebackhide__ = True
         # a `;` at the end silences the output, as everywhere in IPython; it is not part of the last value
-        words = split_line(line.rstrip().removesuffix(";"))
+        return await self.run_words(command, split_line(line.rstrip().removesuffix(";")), cell, local_ns)
+
+    async def run_words(
+        self,
+        command: Command | None,
+        words: list[str],
+        cell: str | None = None,
+        local_ns: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run a line that is split into words already, as `run` does."""
+        __tracebackhide__ = True
         if command is None:
+            words = [*words]
             name = words.pop(0) if words else SERVERS.name
             if name in ("--help", "-h", "help"):
                 return _help_on(words)
@@ -202,12 +214,12 @@ def _help_on(words: list[str]) -> Text:
 
 def _no_subcommand(name: str) -> CommandError:
     if "://" in name:
-        near = f" Did you mean `%mcp connect {as_command([name])}`?"
+        near = f" Did you mean `%mcp connect {as_command(mask_arguments((name,)))}`?"
     elif ":" in name:
         near = f" Did you mean `%mcp call {name} ...`?"
     else:
         near = f" Did you mean {EQUIVALENTS[name]}?" if name in EQUIVALENTS else did_you_mean(name, COMMANDS)
-    return CommandError(f"%mcp has no subcommand {name!r}.{near} `%mcp --help` lists them.")
+    return CommandError(f"%mcp has no subcommand {mask_arguments((name,))[0]!r}.{near} `%mcp --help` lists them.")
 
 
 # `%mcp call?`: without this, IPython would look for a Python object `call`.
@@ -244,10 +256,10 @@ TRANSFORMERS = (EmptyCells(), help_asked)
 # How the extension is loaded into a shell (`%load_ext`) and removed (`%unload_ext`).
 
 
-def load(shell: InteractiveShell) -> None:
-    """Register the magics, what awaits them, and the completer. Idempotent."""
-    if _magics(shell) is not None:
-        return
+def load(shell: InteractiveShell) -> MCPMagics:
+    """Register the magics, what awaits them, and the completer; return the magics. Idempotent."""
+    if (before := _magics(shell)) is not None:
+        return before
     magics = MCPMagics(shell)
     shell.register_magics(magics)
     shell.input_transformers_cleanup.extend(TRANSFORMERS)
@@ -265,6 +277,7 @@ def load(shell: InteractiveShell) -> None:
         magics.preload_modules.start()
     if "mcp_magic.notebook" in sys.modules:
         magics.prepare()
+    return magics
 
 
 def _shorten_tracebacks(shell: InteractiveShell) -> None:

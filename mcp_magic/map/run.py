@@ -205,6 +205,11 @@ class MapRun:
         return [item.results.get(last) for item in self.items]
 
     @property
+    def ok(self) -> bool:
+        """Whether each row has an answer."""
+        return all(item.state == DONE for item in self.items)
+
+    @property
     def failed(self) -> pd.DataFrame:
         """The rows that have no answer: the input's index and columns, `state` and `error`."""
         return _frame(self._plan, [item for item in self.items if item.state != DONE], answers=False)

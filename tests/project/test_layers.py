@@ -57,6 +57,7 @@ LAYERS = (
     "notebook",
     "testing",
     "ipython",
+    "__main__",
     "__init__",
 )
 MIDDLEWARE = {

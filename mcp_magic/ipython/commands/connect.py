@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import ago, did_you_mean, duration, join_names
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
+from mcp_magic.config.project import load_declaration
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
@@ -270,7 +271,9 @@ async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], Callable[[str], ServerEntry]]:
     """Return the servers of a config file, and a function that finds one of them by its name."""
-    entries = {entry.name: entry for entry in load_config(invocation.path(file))}
+    path = invocation.path(file)
+    every = load_declaration(path).servers.values() if path.suffix == ".toml" else load_config(path)
+    entries = {entry.name: entry for entry in every}
 
     def find(name: str) -> ServerEntry:
         if name in entries:

@@ -18,7 +18,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownServerError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
-from mcp_magic.results.results import CellCrashError
+from mcp_magic.results.results import CellCrashError, CheckFailedError
 
 if TYPE_CHECKING:
     import argparse
@@ -526,7 +526,9 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Change
     broken = changes.of(*checked)
     if broken:
         outdated = f"\n  {connection.outdated}" if connection.outdated else ""
-        raise CommandError(f"%mcp diff: {broken.summary(changes.title.removeprefix(f'{connection.name} '))}{outdated}")
+        raise CheckFailedError(
+            f"%mcp diff: {broken.summary(changes.title.removeprefix(f'{connection.name} '))}{outdated}"
+        )
     return changes
 
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import join_names
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.parsing import slug
 from mcp_magic.config.project import (
     display_value,
@@ -21,7 +21,7 @@ from mcp_magic.config.project import (
 from mcp_magic.consent.rules import ACTIONS, rule_of
 from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
-from mcp_magic.errors import MCPMagicError
+from mcp_magic.errors import ConfigError, MCPMagicError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import ask_for_trust, displaced, shadowed
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.config.project import Declaration, Step
     from mcp_magic.config.servers import ServerEntry
+    from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
 
 
@@ -41,6 +42,8 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     declaration = _declaration(invocation, arguments.file)
     host, cell, ready = invocation.host, _cell_of(invocation), declaration.started
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
+    if arguments.only:
+        declared = {name: declared[name] for name in _only(arguments.only, declaration, declared)}
     notes: list[str] = []
     if not cell:  # a cell needs no yes: its code could do anything anyway
         current = {name: getattr(invocation.settings, name) for name in declaration.settings}
@@ -49,6 +52,7 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         notes = await ask_for_trust(invocation, declaration, loose, conflicts, dry=arguments.dry_run)
     open_ = {name: connection.spec for name, connection in host.connections.items() if connection.state == "open"}
     steps = plan(declared, open_, prune=arguments.prune)
+    steps = [step for step in steps if not arguments.only or step.name in declared]
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
     replaced = _take_over(invocation, declaration, cell, dry=arguments.dry_run)
@@ -62,7 +66,7 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     entries = {slug(entry.name): entry for entry in ready}
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     for entry in declaration.servers.values():
-        if entry not in ready:
+        if entry not in ready and not arguments.only:
             problem = Problem(str(entry.problem)) if entry.problem else None
             rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
@@ -70,6 +74,18 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, cell, host))]
     empty = f"{declaration.source} declares no servers"
     return Listing(rows, title=title, empty=empty, note="; ".join(notes), kind="up")
+
+
+def _only(names: list[str], declaration: Declaration, declared: dict[str, Spec]) -> list[str]:
+    """Return the servers to connect, by names as they are written or as sessions have them."""
+    problems = {slug(entry.name): entry.problem for entry in declaration.servers.values()}
+    for name in map(slug, names):
+        if problems.get(name):
+            raise ConfigError(str(problems[name]))
+        if name not in declared:
+            near = did_you_mean(name, declared)
+            raise ConfigError(f"{declaration.source} starts no server {name!r}.{near} It has: {join_names(declared)}")
+    return [*dict.fromkeys(map(slug, names))]
 
 
 def _remarks(declaration: Declaration) -> list[str]:
@@ -195,6 +211,7 @@ UP = Implementation(
             complete=lambda tab: completion.paths(tab, DECLARATIONS),
             help="default: mcp_magic.toml, pyproject.toml, mcp.json",
         ),
+        Argument("--only", action="append", default=[], metavar="NAME", help="only this server; can be repeated"),
         Argument("--prune", action="store_true", help="disconnect undeclared servers"),
         Argument("--dry-run", action="store_true", help="only list what it would run, set, allow and send"),
     ),

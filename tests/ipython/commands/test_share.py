@@ -15,6 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import host
 from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError, UnknownServerError, UnreachableError
 from mcp_magic.ipython.completion import candidates
+from mcp_magic.results.results import CheckFailedError
 from tests.support.asgi import serving
 from tests.support.cassettes import written
 
@@ -94,8 +95,8 @@ async def test_diff_compares_two_servers_or_a_server_and_a_url(magic, shop):
 async def test_check_fails_for_the_effects_that_are_named(magic, shop):
     await host.connect(next_server(), name="shop_next")
     failed = "%mcp diff: 1 breaking change from shop to shop_next: tool buy: is gone"
-    assert await magic.error(CommandError, "diff shop shop_next --check") == failed
-    both = await magic.error(CommandError, "diff shop shop_next --check breaking,routing")
+    assert await magic.error(CheckFailedError, "diff shop shop_next --check") == failed
+    both = await magic.error(CheckFailedError, "diff shop shop_next --check breaking,routing")
     assert both.startswith("%mcp diff: 1 breaking and 1 routing change from shop to shop_next: tool buy: is gone; tool")
     assert len(await magic("diff shop shop_next --check behaviour")) == 2
     assert "or several of them (--check breaking,routing), not 'shop_next'; SERVER and FILE come before it" in (

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from mcp_magic.config.project import load_declaration, trust
-from mcp_magic.errors import DeniedError
+from mcp_magic.errors import ConfigError, DeniedError
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
@@ -65,3 +65,10 @@ async def test_problem_is_shown_whole_in_a_terminal(magic):
         whole = " ".join(listing.rows[-1]["problem"].split())
         assert len(whole) > 100
         assert whole in " ".join(str(listing).split())
+
+
+async def test_only_some_declared_servers_are_connected(magic):
+    declared = {"mcpServers": {"one server": {"command": "no-such"}, "two": {"command": "no-such"}}}
+    (magic.folder / "mcp.json").write_text(json.dumps(declared))
+    assert [row["server"] for row in await magic("up --only one_server")] == ["one_server"]
+    assert "Did you mean 'two'? It has: one_server, two" in await magic.error(ConfigError, "up --only tow")

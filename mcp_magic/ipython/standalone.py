@@ -1,0 +1,301 @@
+"""`python -m mcp_magic LINE...`: one line of `%mcp` without a notebook, for terminals, scripts and CI.
+
+The shell is IPython's core without prompt, history and profile, which starts in 20 ms. Only the value of the line goes
+to stdout. What is printed while it runs (questions, progress, log messages) and errors go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TextIO
+
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from mcp_magic._text import clean, did_you_mean
+from mcp_magic.config.parsing import slug, working_directory
+from mcp_magic.config.project import find_declaration, load_declaration
+from mcp_magic.config.servers import find_server
+from mcp_magic.config.targets import is_path
+from mcp_magic.display.document import Badge, Problem
+from mcp_magic.display.listing import Listing
+from mcp_magic.errors import ArgumentsError, CommandError, ConfigError, NotFoundError, TargetError
+from mcp_magic.ipython.commandline import help_for_all, parse, split_line
+from mcp_magic.ipython.commands import COMMANDS, SERVERS
+from mcp_magic.ipython.execution import interrupts, run_nested
+from mcp_magic.ipython.extension import load
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Collection, Iterable, Sequence
+
+    from mcp_magic.config.project import Declaration
+    from mcp_magic.ipython.commandline import Command
+    from mcp_magic.ipython.extension import MCPMagics
+
+PROGRAM = "python -m mcp_magic"
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130  # exit statuses
+
+WRONG_LINES = (CommandError, ArgumentsError, ConfigError, TargetError, NotFoundError)
+"""Errors of a line that cannot run as it is."""
+
+ALONE = (
+    *("agent", "allow", "approvals", "ask", "audit", "config", "deny", "disconnect", "jobs", "last", "logout"),
+    *("metrics", "record", "roots", "serve", "trace", "up"),
+)
+"""Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
+
+USAGE = f"""\
+{PROGRAM} [--json] [--connect TARGET]... SUBCOMMAND ...
+
+Runs one line of %mcp without a notebook, and ends the sessions that it opened.
+
+  {PROGRAM} doctor servers/math_server.py
+  {PROGRAM} --connect servers/math_server.py call math:add a=1 b=2
+  {PROGRAM} --json call math:add a=1 b=2     # math is declared in this folder
+  {PROGRAM} --connect '-- npx -y @modelcontextprotocol/server-everything' tools
+  {PROGRAM} --connect 'https://example.com/mcp --name web --header "Authorization: Bearer $TOKEN"' tools
+
+--connect TARGET  connects a server for the line: what follows %mcp connect, in quotes. It can be repeated.
+                  Without it, the line gets the servers that it names, or all that are declared if it names none:
+                  in mcp_magic.toml, pyproject.toml or mcp.json of this folder, as for %mcp up.
+--json            prints the value as JSON: the data of a result, or its content; the rows of a list or of a report
+
+$NAME stands for a variable of the environment. In single quotes, only the program sees its value.
+The exit status is 0; 1 if a check fails, a tool reports an error, or a server does not work; 2 if the line is wrong;
+130 after Ctrl-C. MCP_MAGIC_CALL_TIMEOUT=10 in the environment sets a setting.
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a line, print its value or its error, and return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a server's text may have what no encoding has
+    try:
+        status = _run(*_read(words), sys.stdout)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # nobody reads stdout any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        print(_typed_here(f"{type(error).__name__}: {clean(str(error))}"), file=sys.stderr)
+        is_wrong = isinstance(error, WRONG_LINES) and not isinstance(error, AssertionError)
+        return WRONG if is_wrong else FAILED
+    return INTERRUPTED if interrupts.count else status
+
+
+def _typed_here(text: str) -> str:
+    """Return a text with the lines for help and for the doctor as they are typed here."""
+    return re.sub(r"%mcp (?=doctor |has no |(?:\w+ )?--help)", f"{PROGRAM} ", text)
+
+
+def _read(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
+    """Return the words of the line, the targets of `--connect`, and whether there is `--json`, which may come last."""
+    end = words.index("--") if "--" in words else len(words)
+    line = [*(word for word in words[:end] if word != "--json"), *words[end:]]
+    targets = []
+    while line and line[0].partition("=")[0] == "--connect":
+        _, equals, target = line.pop(0).partition("=")
+        if not equals and not line:
+            raise CommandError(f"{PROGRAM}: --connect takes a target: --connect servers/math_server.py")
+        targets.append(target if equals else line.pop(0))
+    if not line:
+        raise CommandError(f"{PROGRAM}: no subcommand. `{PROGRAM} --help` lists them.")
+    if line[0].startswith("-") and line[0] not in ("-h", "--help"):
+        option = line[0].partition("=")[0]
+        raise CommandError(f"{PROGRAM} takes --json and --connect before the subcommand, not {option}.")
+    return line, targets, "--json" in words[:end]
+
+
+def _run(line: list[str], targets: list[str], as_json: bool, out: TextIO) -> int:
+    """Run a line in a shell of its own; return the exit status."""
+    name, *words = line
+    if name in ("-h", "--help"):
+        _, _, subcommands = help_for_all(COMMANDS.values()).text.replace("  %mcp ", "  ").partition("\n\n")
+        print(USAGE, _typed_here(subcommands), sep="\n", file=out)
+        return DONE
+    command = {**COMMANDS, SERVERS.name: SERVERS}.get(name)
+    with TemporaryDirectory(prefix="mcp_magic") as folder, redirect_stdout(sys.stderr):
+        shell = _Shell.instance(config=Config(HistoryManager={"enabled": False}), ipython_dir=folder)
+        shell.colors = "nocolor"
+        magics = load(shell)
+        if command is None:
+            return run_nested(magics.run_words(None, line))  # type: ignore[no-any-return] # it raises
+        command = replace(command, title=f"{PROGRAM} {name}")
+        return run_nested(_Line(magics, command, words).run(targets, as_json, out))
+
+
+class _Shell(InteractiveShell):
+    """IPython's core, which does not look for packages elsewhere."""
+
+    def init_virtualenv(self) -> None:
+        """Stay in the environment of this Python."""
+
+
+class _Line:
+    """A line, split into words, and the magics that run it."""
+
+    def __init__(self, magics: MCPMagics, command: Command, words: list[str]) -> None:
+        self._magics = magics
+        self._command = command
+        self._words = words
+
+    async def run(self, targets: Sequence[str], as_json: bool, out: TextIO) -> int:
+        """Connect what the line needs, run it, print its value, and end the sessions; return the exit status."""
+        try:
+            problems = [] if {"-h", "--help"} & {*self._words} else await self._connect(targets)
+            if problems:
+                print(*problems, sep="\n", file=sys.stderr)
+                return FAILED
+            value = await self._run(self._command, *self._words)
+            text = _json(value) if as_json else self._text(value)
+            print(text, end="\n" if text else "", file=out, flush=True)
+            return DONE if _is_good(value) else FAILED
+        finally:
+            if "mcp_magic.notebook" in sys.modules:
+                from mcp_magic.notebook import host
+
+                await host.close()
+
+    async def _run(self, command: Command, *words: str) -> Any:
+        return await self._magics.run_words(command, [*words], local_ns=dict(os.environ))
+
+    def _text(self, value: Any) -> str:
+        """Return what a terminal shows of a value; "" if it was shown while the line ran."""
+        if value is None:
+            return ""
+        formats, _ = self._magics.shell.display_formatter.format(value, {"text/plain"})  # type: ignore[union-attr]
+        return str(formats.get("text/plain", ""))
+
+    async def _connect(self, targets: Sequence[str]) -> list[str]:
+        """Connect the targets, or else the servers that the line names; return what went wrong with declared ones."""
+        for target in targets:
+            words = [target] if os.path.exists(target) else split_line(target)  # noqa: PTH110 # of any length
+            if problems := _problems(await self._run(COMMANDS["connect"], *_with_file(words))):
+                return problems
+        if not targets and self._command.name in TAKE_TARGET:
+            self._words = _with_file(self._words)
+        return [] if targets or self._command.name in TAKE_TARGET else await self._connect_named()
+
+    async def _connect_named(self) -> list[str]:
+        arguments, _ = parse(self._command, self._words)
+        declaration = _declaration()
+        declared = {} if declaration is None else {slug(name): name for name in declaration.servers}
+        names = self._names(arguments, declared)
+        for name in names:
+            if slug(name) not in declared:
+                await self._run(COMMANDS["connect"], _configured(name, declared.values()))
+        ours = [name for name in names if slug(name) in declared]
+        if not ours and (names or self._command.name in ALONE):
+            return []
+        if declaration is None:
+            raise CommandError(
+                f"{self._command.title}: which server? `{PROGRAM} --connect TARGET {self._command.name} ...` connects "
+                "one. This folder declares none: mcp_magic.toml, pyproject.toml and mcp.json do."
+            )
+        only = [word for name in ours for word in ("--only", name)]
+        return _problems(await self._run(COMMANDS["up"], *only))
+
+    def _names(self, arguments: Namespace, declared: Collection[str]) -> list[str]:
+        """Return the servers that the line names: each SERVER and SERVER:TOOL, and other words that are declared."""
+        names: list[str] = []
+        for action in self._command.parser.arguments:
+            typed, metavar = getattr(arguments, action.dest), str(action.metavar)
+            for word in map(str, typed if isinstance(typed, list) else [typed or ""]):
+                name, colon, rest = word.partition(":")
+                fits = metavar.startswith("SERVER") and bool(colon) == (":" in metavar) and not rest.startswith("//")
+                if name and (fits or (not action.option_strings and slug(word) in declared)):
+                    names.append(name)
+        return [*dict.fromkeys(names)]
+
+
+TAKE_TARGET = ("connect", "doctor")  # the subcommands that connect by themselves
+
+
+def _declaration() -> Declaration | None:
+    """Return what this folder declares, or None if it declares nothing."""
+    try:
+        path = find_declaration(working_directory())
+    except ConfigError:
+        return None
+    return load_declaration(path)
+
+
+def _with_file(words: list[str]) -> list[str]:
+    """Return the words of `connect` or `doctor`, with the file of a name that only this folder's TOML declares."""
+    if not words or words[0].startswith("-") or "--config" in words or is_path(words[0]) or "://" in words[0]:
+        return words
+    declaration = _declaration()
+    if declaration is None or declaration.source.endswith(".json") or words[0] not in declaration.servers:
+        return words
+    return [words[0], "--config", declaration.source, *words[1:]]
+
+
+def _configured(name: str, declared: Iterable[str]) -> str:
+    """Return the name of a server that a config file has."""
+    try:
+        find_server(name)
+    except ConfigError as error:
+        near = did_you_mean(name, declared)
+        raise ConfigError(
+            f"{PROGRAM}: this folder declares no server {name!r}.{near} {error}\n"
+            f"  `{PROGRAM} --connect 'TARGET --name {name}' ...` connects one."
+        ) from None
+    return name
+
+
+def _problems(value: Any) -> list[str]:
+    """Return what went wrong with the rows of a listing."""
+    rows = value if isinstance(value, Listing) else ()
+    return [row["problem"] for row in rows if isinstance(row.get("problem"), Problem)]
+
+
+def _is_good(value: Any) -> bool:
+    """Whether no check failed: a report's `ok`, and the rows of a listing."""
+    return getattr(value, "ok", True) and not _problems(value)
+
+
+# The value as JSON.
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(_data(value), indent=2, default=_plain, allow_nan=False)
+    except ValueError:  # NaN and Infinity are no JSON; JavaScript writes null
+        text = json.dumps(_data(value), default=_plain)
+        return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=2)
+
+
+def _data(value: Any) -> Any:
+    """Return what a value has for other programs: data or content, a definition, rows."""
+    if isinstance(value, Listing):
+        return [dict(row) for row in value]
+    if hasattr(value, "raw"):  # a result, a resource, a prompt
+        data = getattr(value, "data", None)
+        return _dumped(value.raw) if data is None else data
+    if hasattr(value, "tool"):  # a tool's card
+        return _dumped(value.tool)
+    if hasattr(value, "info"):  # a connection
+        return value.info().row()
+    frame = getattr(value, "df", value)  # a report, a map, or a table itself
+    if hasattr(frame, "to_json"):
+        return json.loads(frame.to_json(orient="records", date_format="iso", default_handler=str))
+    return value
+
+
+def _dumped(model: Any) -> Any:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _plain(value: Any) -> str:
+    return value.text if isinstance(value, Badge) else str(value)

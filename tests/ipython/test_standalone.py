@@ -1,0 +1,179 @@
+"""`python -m mcp_magic LINE...` as a process: what it prints where, its exit status, its servers, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pexpect
+import pytest
+
+from tests.support import plain_server
+from tests.support.kernels import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SERVER = plain_server.__file__
+PLAIN = f"{SERVER} --name plain"
+DECLARED = f"[servers.plain]\ncommand = '{sys.executable}'\nargs = ['{SERVER}']\n"
+SECRET = "sk-proj-0123456789abcdefghij"
+
+
+class Program:
+    """The program in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.variables = environment(folder, COLUMNS="150")
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        return [sys.executable, "-m", "mcp_magic", *words]
+
+    def __call__(self, *words: str, status: int = 0) -> tuple[str, str]:
+        """Run a line where nobody can be asked; return what it wrote to stdout and to stderr."""
+        ran = subprocess.run(
+            self.words(words), cwd=self.folder, env=self.variables, stdin=subprocess.DEVNULL, capture_output=True
+        )
+        out, err = ran.stdout.decode(), ran.stderr.decode()
+        assert ran.returncode == status, f"{out}\n{err}"
+        assert "Traceback" not in err
+        return out, err
+
+    def declare(self, text: str) -> None:
+        (self.folder / "mcp_magic.toml").write_text(text)
+
+
+@pytest.fixture
+def program(tmp_path):
+    return Program(tmp_path)
+
+
+def test_a_result_goes_to_stdout_as_text_or_json(program):
+    assert program("--connect", PLAIN, "call", "plain:add", "a=1", "b=2") == ("3\n", "")
+    out, _ = program("--connect", PLAIN, "call", "plain:where", "--json")
+    assert json.loads(out)["content"][0]["text"].startswith(str(program.folder))
+
+
+def test_a_listing_and_a_definition_are_json(program):
+    program.declare(DECLARED)
+    rows = json.loads(program("--json", "tools", "--search", "add")[0])
+    assert [(row["tool"], row["arguments"]) for row in rows] == [("plain:add", "a, b")]
+    assert json.loads(program("tool", "plain:add", "--json")[0])["inputSchema"]["required"] == ["a", "b"]
+
+
+def test_a_doctor_takes_its_target_and_fails_with_errors(program):
+    program.declare(DECLARED)
+    assert "healthy" in program("doctor", "plain")[0]
+    out, _ = program("doctor", "--json", "--", sys.executable, "-c", "raise SystemExit(5)", status=1)
+    assert {row["step"]: row["status"] for row in json.loads(out)}["connect"] == "failed"
+
+
+def test_a_failed_check_has_status_one(program):
+    program.declare(DECLARED)
+    out, err = program("assert", "plain:add", "a=1", "b=2", "--equals", "4", status=1)
+    assert (out, err.partition(":")[0]) == ("", "CheckFailedError")
+    assert "-4" in err
+    program("snapshot")
+    assert program("diff", "plain")[0].endswith("nothing has changed\n")
+    snapshot = program.folder / "plain.mcp.json"
+    before = json.loads(snapshot.read_text())
+    before["tools"]["gone"] = before["tools"]["add"]
+    snapshot.write_text(json.dumps(before))
+    assert "gone" in program("diff", "plain", "--check", status=1)[1]
+    (program.folder / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+    assert "2 of 2 rows" in program("map", "plain:add", "--rows", "rows.csv")[0]
+    assert "0 of 2 rows" in program("map", "plain:fail", "--rows", "rows.csv", "text=x{row.a}", status=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        pytest.param(["tolls"], "Did you mean 'tools'?", id="subcommand"),
+        pytest.param(["call", "plain:add", "--jsno"], "`python -m mcp_magic call --help` shows", id="option"),
+        pytest.param(["--token=" + SECRET, "tools"], "--json and --connect before the subcommand", id="first option"),
+        pytest.param(["https://x.example/mcp?token=" + SECRET], "no subcommand", id="address"),
+        pytest.param(["call", "plain:add", "a=x", "b=2"], "a: expected integer, got 'x'", id="argument"),
+        pytest.param(["call", "plain:nope"], "nope", id="tool"),
+        pytest.param(["call", "plian:add"], "Did you mean 'plain'?", id="server"),
+        pytest.param(["--connect", "nope.py", "tools"], "no server file", id="target"),
+        pytest.param([], "no subcommand", id="nothing"),
+    ],
+)
+def test_a_wrong_line_has_status_two_and_a_short_error(program, words, text):
+    program.declare(DECLARED)
+    out, err = program(*words, status=2)
+    assert out == ""
+    assert text in err
+    assert len(err.splitlines()) <= 2
+    assert SECRET not in err
+
+
+def test_a_line_without_a_server_says_how_to_connect_one(program):
+    _, err = program("tools", status=2)
+    assert "`python -m mcp_magic --connect TARGET tools ...` connects one" in err
+
+
+def test_a_server_that_does_not_start_has_status_one(program):
+    program.declare("[servers.plain]\ncommand = 'no-such-program'\n")
+    for words in (["tools"], ["--connect", "plain", "tools"]):
+        assert program(*words, status=1)[1].startswith("CommandNotFoundError: plain: the command 'no-such-program'")
+
+
+def test_help_is_of_the_program(program):
+    out, _ = program("--help")
+    assert "--connect TARGET" in out
+    assert "\n  doctor  " in out
+    assert program("call", "--help")[0].startswith("python -m mcp_magic call [--timeout S]")
+
+
+def test_a_variable_of_the_environment_is_a_value(program):
+    program.variables["TOKEN"] = SECRET
+    out, _ = program("--connect", f"{PLAIN} --env PLAIN_TOKEN=$TOKEN", "call", "plain:where")
+    assert out.split()[-1] == SECRET
+
+
+def test_what_needs_a_yes_is_denied_where_nobody_is_asked(program):
+    program.declare(f"{DECLARED}[[consent]]\nallow = 'plain:*'\n")
+    _, err = program("call", "plain:add", "a=1", "b=2", status=1)
+    assert err.startswith("DeniedError")
+    line = err.split("`")[1]
+    subprocess.run(line, shell=True, check=True)
+    assert program("call", "plain:add", "a=1", "b=2") == ("3\n", "")
+    program.declare(f"{DECLARED}[[consent]]\nask = 'plain:*'\n")
+    out, err = program("call", "plain:add", "a=1", "b=2", status=1)
+    assert (out, err.startswith("DeniedError: plain:add was not called")) == ("", True)
+
+
+def test_a_terminal_is_asked_and_only_the_value_is_piped(program):
+    program.declare(f"{DECLARED}[[consent]]\nask = 'plain:*'\n")
+    line = " ".join(program.words(["call", "plain:add", "a=1", "b=2"]))
+    shell = pexpect.spawn("sh", ["-c", f"{line} > out"], cwd=str(program.folder), env=program.variables, timeout=60)
+    shell.expect(r"\[y\]es, .*: ")
+    shell.sendline("y")
+    shell.expect(pexpect.EOF)
+    shell.close()
+    assert (shell.exitstatus, (program.folder / "out").read_text()) == (0, "3\n")
+
+
+def test_ctrl_c_ends_a_call_and_its_server(program):
+    program.declare(DECLARED)
+    shell = pexpect.spawn(
+        sys.executable, program.words(["call", "plain:slow"])[1:], cwd=str(program.folder), env=program.variables
+    )
+    shell.expect("slow", timeout=60)  # the progress that it reports
+    shell.kill(signal.SIGINT)
+    shell.expect(pexpect.EOF, timeout=60)
+    shell.close()
+    assert shell.exitstatus == 130
+    assert b"Traceback" not in shell.before
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(program):
+    line = " ".join(program.words(["--help"]))
+    ran = subprocess.run(f"{line} | true", shell=True, capture_output=True, env=program.variables, check=True)
+    assert ran.stderr == b""
