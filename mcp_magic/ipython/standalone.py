@@ -6,6 +6,7 @@ to stdout. What is printed while it runs (questions, progress, log messages) and
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from mcp_magic._text import clean, did_you_mean
-from mcp_magic.config.parsing import slug, working_directory
+from mcp_magic.config.parsing import slug, working_directory, working_path
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.targets import is_path
@@ -28,7 +29,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError, ConfigError, NotFoundError, TargetError
 from mcp_magic.ipython.commandline import help_for_all, parse, split_line
 from mcp_magic.ipython.commands import COMMANDS, SERVERS
-from mcp_magic.ipython.execution import interrupts, run_nested
+from mcp_magic.ipython.execution import interrupts, run_nested, until_interrupted
 from mcp_magic.ipython.extension import load
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ WRONG_LINES = (CommandError, ArgumentsError, ConfigError, TargetError, NotFoundE
 
 ALONE = (
     *("agent", "allow", "approvals", "ask", "audit", "config", "deny", "disconnect", "jobs", "last", "logout"),
-    *("metrics", "record", "roots", "serve", "trace", "up"),
+    *("metrics", "record", "roots", "trace", "up"),
 )
 """Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
 
@@ -157,15 +158,32 @@ class _Line:
             if problems:
                 print(*problems, sep="\n", file=sys.stderr)
                 return FAILED
+            if self._command.name == "serve" and "--stdio" in self._words:
+                await self._serve_stdio(out)
+                return DONE
             value = await self._run(self._command, *self._words)
             text = _json(value) if as_json else self._text(value)
             print(text, end="\n" if text else "", file=out, flush=True)
+            if self._magics.state.served:
+                with until_interrupted():
+                    await asyncio.Event().wait()
             return DONE if _is_good(value) else FAILED
         finally:
+            for serving in self._magics.state.served.values():
+                await serving.stop()
             if "mcp_magic.notebook" in sys.modules:
                 from mcp_magic.notebook import host
 
                 await host.close()
+
+    async def _serve_stdio(self, out: TextIO) -> None:
+        """Be the mock whose command line `%mcp serve --cassette FILE --stdio` shows."""
+        arguments, _ = parse(self._command, self._words)
+        await self._run(self._command, *self._words)  # checks the line and the cassette
+        from mcp_magic.server.mock import serve_stdio
+
+        with redirect_stdout(out):
+            await serve_stdio(working_path(arguments.cassette), arguments.server, pauses=arguments.pauses)
 
     async def _run(self, command: Command, *words: str) -> Any:
         return await self._magics.run_words(command, [*words], local_ns=dict(os.environ))
@@ -185,7 +203,7 @@ class _Line:
                 return problems
         if not targets and self._command.name in TAKE_TARGET:
             self._words = _with_file(self._words)
-        return [] if targets or self._command.name in TAKE_TARGET else await self._connect_named()
+        return [] if targets or self._command.name in (*TAKE_TARGET, "serve") else await self._connect_named()
 
     async def _connect_named(self) -> list[str]:
         arguments, _ = parse(self._command, self._words)

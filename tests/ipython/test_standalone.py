@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pexpect
@@ -16,7 +17,6 @@ from tests.support.kernels import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 SERVER = plain_server.__file__
 PLAIN = f"{SERVER} --name plain"
@@ -171,6 +171,26 @@ def test_ctrl_c_ends_a_call_and_its_server(program):
     shell.close()
     assert shell.exitstatus == 130
     assert b"Traceback" not in shell.before
+
+
+def test_a_mock_serves_over_stdio_and_http_until_ctrl_c(program):
+    program.declare(DECLARED)
+    program.variables["MCP_MAGIC_CASSETTE"] = "plain.jsonl"
+    program("call", "plain:add", "a=1", "b=2")
+    del program.variables["MCP_MAGIC_CASSETTE"]
+    mock = " ".join(program.words(["serve", "--cassette", "plain.jsonl", "--stdio"]))
+    assert program("--connect", f"--name mock -- {mock}", "call", "mock:add", "a=1", "b=2") == ("3\n", "")
+    line = program.words(["serve", "plain", "--cassette", "plain.jsonl", "--json"])
+    with subprocess.Popen(line, cwd=program.folder, env=program.variables, stdout=subprocess.PIPE) as serving:
+        try:
+            rows = json.loads("".join(iter(lambda: serving.stdout.readline().decode(), "]\n")) + "]")
+            token = Path(rows[0]["token in"]).read_text().strip()
+            target = f"{rows[0]['url']} --name mock --header 'Authorization: Bearer {token}'"
+            assert program("--connect", target, "call", "mock:add", "a=1", "b=2") == ("3\n", "")
+            serving.send_signal(signal.SIGINT)
+            assert serving.wait(60) == 130
+        finally:
+            serving.kill()
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(program):
