@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.environments import view_command
 from tests.support.lab import JupyterLab, chromium, missing
 from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.support.pages import button, expect, field, finished, press, run, start
@@ -151,19 +149,6 @@ def views(lab: Lab) -> int:
     return first
 
 
-def view_example(lab: Lab) -> int:
-    """The view of an example server of MCP Apps, from npm."""
-    run(lab, f"%mcp connect --name budget --timeout 60 -- {shlex.join(view_command('budget-allocator'))}")
-    first = lab.cells.count()
-    shown = run(lab, "%mcp call budget:get-budget-data")
-    view = shown.frame_locator(".mcp-app-frame > iframe").frame_locator("iframe")
-    shown.locator(".mcp-app").scroll_into_view_if_needed()
-    view.locator("#budget-selector").select_option("250000")
-    expect(view.locator("#status-bar")).to_contain_text("$250,000")
-    lab.page.wait_for_timeout(2000)  # the ring is drawn little by little
-    return first
-
-
 PICTURES: dict[str, tuple[Picture, int]] = {
     "quickstart": (quickstart, WIDTH),
     "quickstart-dark": (quickstart_dark, WIDTH),
@@ -173,7 +158,6 @@ PICTURES: dict[str, tuple[Picture, int]] = {
     "explorer": (explorer, WIDE),
     "explorer-dark": (explorer_dark, WIDE),
     "views": (views, WIDTH),
-    "view-example": (view_example, WIDTH),
 }
 """Name of a picture -> what makes it, and the window's width."""
 
