@@ -90,6 +90,8 @@ class _Start:
 class Job:
     """A call that goes on in the background: `await job` gives its result, `job.cancel()` ends it.
 
+    It has more attributes than other classes: what a person reads of a job, and the work that follows it.
+
     Attributes:
         number: Its number in this kernel.
         tool: The name of its tool.

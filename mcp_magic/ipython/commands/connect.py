@@ -483,7 +483,7 @@ DOCTOR = Implementation(
         "%mcp doctor weather                       # a session: it is left as it is",
         "%mcp doctor https://example.com/mcp",
         "%mcp doctor https://notes.example.com/mcp --login",
-        "%mcp doctor servers/math_server.py --call",
+        "%mcp doctor servers/math_server.py --call add",
         "%mcp doctor -- npx -y @modelcontextprotocol/server-everything",
         "report = %mcp doctor math --config mcp.json",
     ),
