@@ -156,7 +156,7 @@ before = imported()
 from mcp.server import MCPServer
 shell.user_ns["math"] = MCPServer("math")
 shell.run_line_magic("mcp", "connect math")
-unused = [name for name in ("mcp_magic.doctor.examine", "mcp_magic.auth.login") if name in sys.modules]
+unused = [name for name in ("mcp_magic.doctor.examine", "mcp_magic.auth.client") if name in sys.modules]
 print((completed, told, before, unused, imported()))
 print(len([m for m in sys.modules if m.partition(".")[0] == "mcp_magic"]))
 import os
