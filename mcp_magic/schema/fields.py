@@ -353,13 +353,13 @@ class Field:
         """How many properties `children` leaves out, being past the schema's budget."""
         return max(0, len(self._raws) - len(self.children)) if self.kind == "object" else 0
 
-    @property
+    @functools.cached_property
     def _raws(self) -> Mapping[str, Any]:
         """The schemas of an object's properties by name."""
         properties = self.schema.get("properties")
         return properties if self.kind == "object" and isinstance(properties, Mapping) else {}
 
-    @property
+    @functools.cached_property
     def required_names(self) -> frozenset[str]:
         """The names that an object must have, also those that the schema does not describe."""
         required = self.schema.get("required")

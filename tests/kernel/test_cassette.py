@@ -99,7 +99,7 @@ def test_replay_shows_same_output_and_errors_of_failing_server(kernel, folder):
     (folder / "changing.py").write_text(NOISY, "utf-8")
     recorded = shown(kernel, "record")
     failed = [error.partition(":")[0] for _, error in recorded if error != ": "]
-    assert failed == ["CommandNotFoundError", "CommandError", "CheckFailedError", "SessionClosedError"]
+    assert failed == ["CommandNotFoundError", "CheckFailedError", "CheckFailedError", "SessionClosedError"]
     assert "stderr: called end" in recorded[WORK.index(END)][1]
     (folder / "changing.py").write_text(GONE, "utf-8")
     for cell, once, again in zip(WORK, recorded, shown(kernel, "replay"), strict=True):

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, UnknownToolError
+from mcp_magic.errors import ArgumentsError, MCPMagicError, UnknownToolError
 from mcp_magic.notebook import host
+from mcp_magic.results.results import CheckFailedError
 from tests.support import SUPPORT
 
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
@@ -82,4 +83,4 @@ async def test_errors_about_what_an_edit_may_have_added_say_so(magic, edited):
     assert str(caught.value).endswith(f"\n  {CHANGED}")
     file = magic.folder / "before.json"
     file.write_text(file.read_text().replace('"look"', '"gone"'))
-    assert (await magic.error(CommandError, "diff ed before.json --check")).endswith(f"\n  {CHANGED}")
+    assert (await magic.error(CheckFailedError, "diff ed before.json --check")).endswith(f"\n  {CHANGED}")
