@@ -55,7 +55,7 @@ class Frontend:
         self.kernel = kernel
         self.models: dict[str, dict[str, Any]] = {}
         self.sent: dict[str, list[dict[str, Any]]] = {}  # by model: the messages that its kernel side sent
-        info = kernel.client.kernel_info(reply=True, timeout=30)["content"]
+        info = kernel.info()
         self._subshells = subshells and "kernel subshells" in info.get("supported_features", ())
         self._subshell: str | None = None
         self._cells: dict[str, Shown] = {}

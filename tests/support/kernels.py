@@ -201,6 +201,14 @@ class Kernel:
             self.manager.shutdown_kernel()
         self.manager.cleanup_resources()
 
+    def info(self) -> dict[str, Any]:
+        """Ask what the kernel is and can do, as a frontend does at first."""
+        for _ in range(10):
+            with suppress(TimeoutError):
+                return dict(self.client.kernel_info(reply=True, timeout=SILENCE_SECONDS)["content"])
+            self.wake()
+        raise AssertionError("the kernel does not say what it is")
+
     def wake(self) -> None:
         """Connect once more: ipykernel 7.0 to 7.2 may leave a request unread until the next connection.
 
