@@ -66,4 +66,4 @@ async def opened(spec: Spec, count: int) -> tuple[float, float]:
         for outcome in outcomes.values():
             if isinstance(outcome, MCPMagicError):
                 raise outcome
-        return whole, max(connection.connect_seconds for connection in host.connections.values())
+        return whole, max(connection.supervisor.connect_seconds for connection in host.connections.values())
