@@ -239,7 +239,7 @@ class _Screen:
     def flush(self, transcript: Any) -> None:
         self._of(transcript).update()
 
-    def changed(self, transcript: Any) -> None:
+    def update(self, transcript: Any) -> None:
         self._of(transcript).changed()
 
     def _of(self, transcript: Any) -> Any:
