@@ -240,7 +240,7 @@ class _Screen:
         self._of(transcript).update()
 
     def update(self, transcript: Any) -> None:
-        self._of(transcript).changed()
+        self._of(transcript).request_update()
 
     def _of(self, transcript: Any) -> Any:
         from mcp_magic.ipython.live import LIVE_INTERVAL, LiveView
