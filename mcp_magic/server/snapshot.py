@@ -197,7 +197,9 @@ def interface_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Ch
     return sorted(changes, key=lambda change: (not change.is_alarming, EFFECTS.index(change.effect)))
 
 
-class _Difference(NamedTuple):
+class Difference(NamedTuple):
+    """One difference at a member or a path (`filter.tags[]`); of a changed text it has both versions."""
+
     where: str
     text: str
     effect: Effect = "routing"
@@ -205,16 +207,20 @@ class _Difference(NamedTuple):
     now: str | None = None
 
 
-def _text_change(where: str, before: Any, now: Any, effect: Effect = "routing") -> Iterator[_Difference]:
+def _effect(is_breaking: bool) -> Effect:
+    return "breaking" if is_breaking else "routing"
+
+
+def _text_change(where: str, before: Any, now: Any, effect: Effect = "routing") -> Iterator[Difference]:
     """Yield the change of a text, which may be missing on one side."""
     if before != now:
         text = "changed" if before and now else "added" if now else "removed"
-        yield _Difference(where, text, effect, str(before or ""), str(now or ""))
+        yield Difference(where, text, effect, str(before or ""), str(now or ""))
 
 
-def _value_change(where: str, before: Any, now: Any, effect: Effect = "behaviour") -> Iterator[_Difference]:
+def _value_change(where: str, before: Any, now: Any, effect: Effect = "behaviour") -> Iterator[Difference]:
     if not json_equal(before, now):
-        yield _Difference(where, f"is {_value_text(now)} instead of {_value_text(before)}", effect)
+        yield Difference(where, f"is {_value_text(now)} instead of {_value_text(before)}", effect)
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -245,7 +251,7 @@ def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
 _VOLATILE = ("title", "lastModified")  # annotations that are compared elsewhere, or change with the content
 
 
-def _member_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+def _member_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield the changes of members that several kinds of definitions have."""
     yield from _text_change("name", old.get("name"), new.get("name"))
     yield from _text_change("title", old.get("title"), new.get("title"), "behaviour")
@@ -259,43 +265,42 @@ def _member_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
     yield from _value_change("taskSupport", *support)
     for name in ("icons", "_meta"):
         if not json_equal(old.get(name), new.get(name)):
-            yield _Difference(name, "changed", "behaviour")
+            yield Difference(name, "changed", "behaviour")
 
 
-def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
-    for change in schema_changes(old.get("inputSchema"), new.get("inputSchema"), "input"):
-        yield _Difference(change.path, change.text, change.effect, change.before, change.now)
+def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+    yield from schema_changes(old.get("inputSchema"), new.get("inputSchema"), "input")
     before, now = old.get("outputSchema"), new.get("outputSchema")
     if (before is None) != (now is None):
         text = "no longer has a schema" if now is None else "has a schema now"
-        yield _Difference("result", text, "breaking" if now is None else "behaviour")
+        yield Difference("result", text, "breaking" if now is None else "behaviour")
     elif before is not None:
         for change in schema_changes(before, now, "output"):
-            effect = change.effect if change.breaking or change.before is not None else "behaviour"
-            where = f"result.{change.path}".rstrip(".")
-            yield _Difference(where, change.text, effect, change.before, change.now)
+            effect = change.effect if change.effect == "breaking" or change.before is not None else "behaviour"
+            where = f"result.{change.where}".rstrip(".")
+            yield Difference(where, change.text, effect, change.before, change.now)
 
 
-def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     before, now = (
         {str(argument.get("name")): argument for argument in map(_object, definition.get("arguments") or ())}
         for definition in (old, new)
     )
     for name in [argument for argument in before if argument not in now]:
-        yield _Difference(name, "is gone", "breaking")
+        yield Difference(name, "is gone", "breaking")
     for argument, definition in now.items():
         is_required = bool(definition.get("required"))
-        effect: Effect = "breaking" if is_required else "routing"
+        effect = _effect(is_required)
         if argument not in before:
-            yield _Difference(argument, f"is new and {'required' if is_required else 'optional'}", effect)
+            yield Difference(argument, f"is new and {'required' if is_required else 'optional'}", effect)
             continue
         if is_required != bool(before[argument].get("required")):
-            yield _Difference(argument, f"is {'required' if is_required else 'optional'} now", effect)
+            yield Difference(argument, f"is {'required' if is_required else 'optional'} now", effect)
         for word in ("title", "description"):
             yield from _text_change(f"{argument} {word}", before[argument].get(word), definition.get(word))
 
 
-def _resource_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
+def _resource_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     before = old.get("mimeType")
     yield from _value_change("type", before, new.get("mimeType"), "behaviour" if before is None else "breaking")
 
@@ -318,26 +323,7 @@ _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties
 _EXACT = ("pattern", "format", "multipleOf", "uniqueItems", "contentEncoding")
 
 
-class SchemaChange(NamedTuple):
-    """One difference at a path (`filter.tags[]`); a breaking one may fail code that worked before.
-
-    `harmless` is the effect of one that is not; of a changed text it has both versions.
-    """
-
-    path: str
-    text: str
-    breaking: bool
-    harmless: Effect = "routing"
-    before: str | None = None
-    now: str | None = None
-
-    @property
-    def effect(self) -> Effect:
-        """What the change affects."""
-        return "breaking" if self.breaking else self.harmless
-
-
-def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
+def schema_changes(old: Any, new: Any, side: Side = "input") -> list[Difference]:
     """Return the changes from one schema to another: the "input" of a tool, or the "output"."""
     if json_equal(old, new):
         return []
@@ -353,7 +339,7 @@ class _Comparison:
         self.side = side
         self._seen: set[tuple[str, str]] = set()
 
-    def value(self, old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
+    def value(self, old: Field, new: Field, path: str) -> Iterator[Difference]:
         """Yield the changes of one value and the values inside it."""
         refers = (repr(old.raw), repr(new.raw))
         if "$ref" not in refers[0] + refers[1] and json_equal(old.raw, new.raw):
@@ -371,42 +357,43 @@ class _Comparison:
         if old.item is not None and new.item is not None:
             yield from self.value(old.item, new.item, f"{path}[]")
 
-    def _children(self, old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
+    def _children(self, old: Field, new: Field, path: str) -> Iterator[Difference]:
         before = {child.name: child for child in old.children}
         now = {child.name: child for child in new.children}
         for name in [name for name in before if name not in now]:
             former = before[name]
-            breaking = self.side == "input" or former.required or not new.is_open
-            yield SchemaChange(_at(path, name), "is gone", breaking)
+            is_breaking = self.side == "input" or former.required or not new.is_open
+            yield Difference(_at(path, name), "is gone", _effect(is_breaking))
         for name, child in now.items():
             yield from self._child(before.get(name), child, _at(path, name))
         yield from _others(old, new, path, self.side)
 
-    def _child(self, old: Field | None, new: Field, path: str) -> Iterator[SchemaChange]:
+    def _child(self, old: Field | None, new: Field, path: str) -> Iterator[Difference]:
         if old is None:
             status = "required" if new.required else "optional"
-            yield SchemaChange(path, f"is new and {status} ({new.type_text})", self.side == "input" and new.required)
+            effect = _effect(self.side == "input" and new.required)
+            yield Difference(path, f"is new and {status} ({new.type_text})", effect)
             return
         if new.required != old.required:
             text = "is required now" if new.required else "is optional now"
-            yield SchemaChange(path, text, new.required == (self.side == "input"))
+            yield Difference(path, text, _effect(new.required == (self.side == "input")))
         yield from self.value(old, new, path)
 
 
-def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
+def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[Difference]:
     """Yield the changes for fields that no schema lists: which of them are required, and whether any are taken."""
     before, now = (field.required_names for field in (old, new))
     described = {child.name for child in (*old.children, *new.children)}
     for name in sorted((before ^ now) - described):
         text = "is required now" if name in now else "is optional now"
-        yield SchemaChange(_at(path, name), text, (name in now) == (side == "input"))
+        yield Difference(_at(path, name), text, _effect((name in now) == (side == "input")))
     closed, closes = (field.schema.get("additionalProperties") is False for field in (old, new))
     if closed != closes:
         text = "no longer takes other fields" if closes else "takes other fields now"
-        yield SchemaChange(path, text, closes and side == "input")
+        yield Difference(path, text, _effect(closes and side == "input"))
 
 
-def _types(old: Field, new: Field, path: str, side: Side) -> SchemaChange | None:
+def _types(old: Field, new: Field, path: str, side: Side) -> Difference | None:
     before, now = _kinds(old), _kinds(new)
     if before == now:
         return None
@@ -414,7 +401,7 @@ def _types(old: Field, new: Field, path: str, side: Side) -> SchemaChange | None
     if side == "output":
         text = f"is {new.type_text} instead of {old.type_text}"
     had, has = (before, now) if side == "input" else (now, before)
-    return SchemaChange(path, text, not ("any" in has or _within(had, has)))
+    return Difference(path, text, _effect(not ("any" in has or _within(had, has))))
 
 
 def _within(inner: frozenset[str], outer: frozenset[str]) -> bool:
@@ -435,35 +422,35 @@ def _kinds_of(field: Field) -> set[str]:
     return {names.get(type(value), "any") for value, _ in field.choices}
 
 
-def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
+def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[Difference]:
     before, now = [value for value, _ in old.choices], [value for value, _ in new.choices]
     if not before and not now:
         return
     if not before or not now:
         narrower = bool(now)
         text = f"takes only {new.type_text} now" if narrower else f"takes any {new.type_text} now"
-        yield SchemaChange(path, text, narrower == (side == "input"))
+        yield Difference(path, text, _effect(narrower == (side == "input")))
         return
     had, has = set(map(json_key, before)), set(map(json_key, now))
     for removed in (value for value in before if json_key(value) not in has):
-        yield SchemaChange(path, f"{removed!r} is no longer a choice", side == "input")
+        yield Difference(path, f"{removed!r} is no longer a choice", _effect(side == "input"))
     for added in (value for value in now if json_key(value) not in had):
-        yield SchemaChange(path, f"{added!r} is a choice now", side == "output")
+        yield Difference(path, f"{added!r} is a choice now", _effect(side == "output"))
 
 
-def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Side) -> Iterator[SchemaChange]:
+def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Side) -> Iterator[Difference]:
     for keywords, sign in ((_LOWER, 1), (_UPPER, -1)):
         for keyword in keywords:
             before, now = old.get(keyword), new.get(keyword)
             if json_equal(before, now):
                 continue
             stricter = is_number(now) and (not is_number(before) or (now - before) * sign > 0)
-            yield SchemaChange(path, _change_text(keyword, before, now), stricter == (side == "input"))
+            yield Difference(path, _change_text(keyword, before, now), _effect(stricter == (side == "input")))
     for keyword in _EXACT:
         before, now = old.get(keyword), new.get(keyword)
         if not json_equal(before, now):
             is_looser = now is None if side == "input" else before is None
-            yield SchemaChange(path, _change_text(keyword, before, now), not is_looser)
+            yield Difference(path, _change_text(keyword, before, now), _effect(not is_looser))
 
 
 def _change_text(keyword: str, before: Any, now: Any) -> str:
@@ -472,15 +459,15 @@ def _change_text(keyword: str, before: Any, now: Any) -> str:
     return f"no longer has {keyword}" if now is None else f"{keyword} is {now!r} instead of {before!r}"
 
 
-def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
+def _texts(old: Field, new: Field, path: str) -> Iterator[Difference]:
     if old.default is not MISSING or new.default is not MISSING:
         if old.default is MISSING:
-            yield SchemaChange(path, f"the default is {new.default!r} now", False, "behaviour")
+            yield Difference(path, f"the default is {new.default!r} now", "behaviour")
         elif new.default is MISSING:
-            yield SchemaChange(path, "no longer has a default", False, "behaviour")
+            yield Difference(path, "no longer has a default", "behaviour")
         elif not json_equal(old.default, new.default):
             text = f"the default is {new.default!r} instead of {old.default!r}"
-            yield SchemaChange(path, text, False, "behaviour")
+            yield Difference(path, text, "behaviour")
     texts = [("description", old.description, new.description)]
     if path:  # the title of the whole is made from the name of a function
         texts.insert(0, ("title", old.title, new.title))
@@ -493,7 +480,7 @@ def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
         texts.append((f"title of {value!r}", labels.get(json_key(value), text), text))
     for where, before, now in texts:
         for change in _text_change(where, before, now):
-            yield SchemaChange(path, f"{where} {change.text}", False, "routing", change.before, change.now)
+            yield Difference(path, f"{where} {change.text}", "routing", change.before, change.now)
 
 
 def _at(path: str, name: str) -> str:

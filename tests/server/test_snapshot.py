@@ -58,21 +58,21 @@ def test_a_difference_breaks_the_side_that_relied_on_it(old, new, said, breaks_i
     for side, breaking in (("input", breaks_input), ("output", breaks_output)):
         [change] = schema_changes(old, new, side)  # type: ignore[arg-type]
         assert said in change.text
-        assert change.path in ("a", "a[]")
-        assert change.breaking is breaking, side
+        assert change.where in ("a", "a[]")
+        assert (change.effect == "breaking") is breaking, side
 
 
 def test_a_change_deep_inside_is_named_by_its_path():
     old = of(rows={"type": "array", "items": of(cell=of(value=INTEGER))})
     new = copy.deepcopy(old)
     new["properties"]["rows"]["items"]["properties"]["cell"]["properties"]["value"] = TEXT
-    assert [change.path for change in schema_changes(old, new)] == ["rows[].cell.value"]
+    assert [change.where for change in schema_changes(old, new)] == ["rows[].cell.value"]
 
 
 def test_a_definition_that_refers_to_itself_is_compared_once():
     new = copy.deepcopy(RECURSIVE)
     new["$defs"]["Node"]["properties"]["v"] = TEXT
-    assert [change.path for change in schema_changes(RECURSIVE, new)] == ["next.v"]
+    assert [change.where for change in schema_changes(RECURSIVE, new)] == ["next.v"]
     assert schema_changes(RECURSIVE, RECURSIVE) == []
 
 
