@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import re
 import signal
 import sys
 import threading
@@ -164,8 +165,8 @@ class InputAsker:
                 return choice, rest.strip()
             if question.form is not None and question.form.rows and numbers_in(f"{word} {rest}"):
                 return question.choices[0], f"{word} {rest}"
-            if question.help:
-                self._write(question.help)
+            letters = re.findall(r"\[(\w)\]", " ".join(offered))
+            self._write(question.help or f"type one of {join_names(letters)}")
 
     def _to_show(self, reveal: Reveal | None, choice: Choice, values: Any, opened: set[str]) -> Pairs:
         """Return the values to show whole now: because of the choice, or because it sends values not seen yet."""
@@ -198,6 +199,7 @@ class InputAsker:
             letter = self._line(field.typed).strip().lower()[:1]
             if letter in letters:
                 return letters[letter]
+            self._write(f"type one of {join_names(letters)}")
 
     def _show_all(self, values: list[tuple[str, Any]], opened: set[str]) -> None:
         """Show whole values, page by page; where output is kept, remove each page after a line is typed."""

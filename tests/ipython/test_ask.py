@@ -164,6 +164,16 @@ async def test_question_about_a_call_says_who_wants_what():
     assert typist.prompts[2] == "Arguments as JSON, empty to leave them: "
 
 
+async def test_an_unknown_letter_is_answered_with_the_letters_that_fit():
+    typist = Typist("x", "f", "Oslo", "", "", "", "x", "s")
+    await typist.fill_in(FORM)
+    assert "type one of f, d, c" in typist.written
+    assert "type one of s, f, d, c" in typist.written
+    typist = Typist("a", "x", "t")
+    await typist.decide()
+    assert typist.written[-1] == "type one of t, a, r"
+
+
 async def test_secrets_of_a_call_are_not_written_and_survive_two_edits():
     login = Request("web", "login", {"user": "me", "password": "hunter2"}, "agent")
     typist = Typist("e", '{"user": "you", "password": "***"}', "e", '{"user": "us", "password": "***"}', "y")
