@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -52,6 +53,12 @@ ALONE = (
     *("metrics", "record", "roots", "trace", "up"),
 )
 """Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
+
+LASTING = (
+    *("allow", "approvals", "ask", "connect", "deny", "disconnect", "jobs", "last", "logs", "metrics", "reconnect"),
+    *("record", "replay", "roots", "trace", "up", "view"),
+)
+"""Subcommands about what ends with the program; messages that name their lines mean lines of a notebook."""
 
 USAGE = f"""\
 {PROGRAM} [--json] [--connect TARGET]... SUBCOMMAND ...
@@ -96,8 +103,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _typed_here(text: str) -> str:
-    """Return a text with the lines for help and for the doctor as they are typed here."""
-    return re.sub(r"%mcp (?=doctor |has no |(?:\w+ )?--help)", f"{PROGRAM} ", text)
+    """Return a text with its lines of `%mcp` as they are typed here."""
+    connecting = r"`%mcp connect (?!--help)([^`]+)`"
+    text = re.sub(connecting, lambda line: f"`{PROGRAM} --connect {shlex.quote(line[1])} ...`", text)
+    return re.sub(rf"%mcp (?!(?:{'|'.join(LASTING)})\b(?! --help|:))", f"{PROGRAM} ", text)
 
 
 def _read(words: Sequence[str]) -> tuple[list[str], list[str], bool]:

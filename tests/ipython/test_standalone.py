@@ -18,6 +18,7 @@ from tests.support.kernels import environment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+PROGRAM = "python -m mcp_magic"
 SERVER = plain_server.__file__
 PLAIN = f"{SERVER} --name plain"
 DECLARED = f"[servers.plain]\ncommand = '{sys.executable}'\nargs = ['{SERVER}']\n"
@@ -101,6 +102,11 @@ def test_a_failed_check_has_status_one(program):
         pytest.param(["call", "plain:nope"], "nope", id="tool"),
         pytest.param(["call", "plian:add"], "Did you mean 'plain'?", id="server"),
         pytest.param(["--connect", "nope.py", "tools"], "no server file", id="target"),
+        pytest.param(
+            ["diff", "plain", "--check"], f"`{PROGRAM} snapshot plain -o plain.mcp.json` writes", id="snapshot"
+        ),
+        pytest.param(["diff", "plain", "nope"], f"`{PROGRAM} --connect 'TARGET --name nope' ...` opens", id="connect"),
+        pytest.param(["serve", "plain", "--stdio"], f"{PROGRAM} serve: --stdio and --pauses need", id="title"),
         pytest.param([], "no subcommand", id="nothing"),
     ],
 )
