@@ -229,7 +229,8 @@ class _Mock:
                 if context.method in _ROUNDS and _is_asked(context, message):
                     state = secrets.token_urlsafe(16)
                     while len(self._waiting) >= MOST_SESSIONS:
-                        del self._waiting[next(iter(self._waiting))]
+                        oldest_session, oldest, _ = self._waiting.pop(next(iter(self._waiting)))
+                        oldest_session.end(oldest)
                     self._waiting[state] = session, exchange.suspended(), message["id"]
                     question = {name: message[name] for name in ("method", "params") if name in message}
                     requests = {"inputRequests": {_QUESTION: question}, "requestState": state}
