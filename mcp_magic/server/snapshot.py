@@ -101,8 +101,10 @@ class Changes(Listing):
         counts = [(effect, len(self.of(effect))) for effect in EFFECTS]
         numbers = [f"{count} {effect}" for effect, count in counts if count]
         numbers[-1:] = [f"{number} {'change' if number.startswith('1 ') else 'changes'}" for number in numbers[-1:]]
-        texts = [" ".join(filter(None, (row["where"], row["change"]))) for row in self.rows[:3]]
-        first = "; ".join(f"{row['kind']} {row['name']}: {text}" for row, text in zip(self.rows, texts, strict=False))
+        first = "; ".join(
+            " ".join(filter(None, (f"{row['kind']} {row['name']}:", row["where"], row["change"])))
+            for row in self.rows[:3]
+        )
         more = f" and {len(self) - 3} more" if len(self) > 3 else ""
         return f"{' and '.join(numbers) or 'no changes'} {since}: {first}{more}"
 
