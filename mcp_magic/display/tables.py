@@ -436,9 +436,8 @@ _NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a num
 def describe(data: Any) -> str:
     """Return a description of a JSON value, for the message that it holds no table."""
     if isinstance(data, dict):
-        names = [one_line(str(key), 40) for key in islice(data, _MAX_NAMES)] + list(data)[
-            _MAX_NAMES:
-        ]  # these are only counted
+        names = [one_line(str(key), 40) for key in islice(data, _MAX_NAMES)]
+        names += list(data)[_MAX_NAMES:]  # these are only counted
         return f"an object with {join_names(names, limit=_MAX_NAMES)}" if data else "an empty object"
     if isinstance(data, list):
         return f"a list of {len(data):,} values of different kinds" if data else "an empty list"

@@ -174,19 +174,19 @@ class StatusLine:
     """The last line of a terminal while something waits: replaced in place, and erased at the end."""
 
     def __init__(self) -> None:
-        self._things = 0  # columns
+        self._width = 0  # columns
         self._hidden = 0
 
     def show(self, text: str) -> None:
         """Replace the line; "" erases it. Does nothing where output is no terminal, or while a question is asked."""
-        if not (text or self._things) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
+        if not (text or self._width) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
             return
         text = clean(text)
         while width(text) >= get_terminal_size().columns:
             text = text[:-1]
-        sys.stderr.write("\r" + " " * self._things + f"\r{text}")  # not every terminal knows how to erase
+        sys.stderr.write("\r" + " " * self._width + f"\r{text}")  # not every terminal knows how to erase
         sys.stderr.flush()
-        self._things = width(text)
+        self._width = width(text)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:

@@ -60,16 +60,16 @@ def candidates(
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
     tab = Tab(fragment, [], namespace, settings, agents)
-    words_found: list[str] | dict[str, str]
+    candidates: list[str] | dict[str, str]
     if not words:
-        words_found = starting(tab, [*COMMANDS, "--help"])
+        candidates = starting(tab, [*COMMANDS, "--help"])
     elif words[0] in ("help", "--help", "-h"):
-        words_found = starting(tab, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
+        candidates = starting(tab, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
     elif command := AGENT if words[0] == AGENT.name else COMMANDS.get(words[0]):
-        words_found = _for_arguments(command, words[1:], tab)
+        candidates = _for_arguments(command, words[1:], tab)
     else:
-        words_found = []
-    return Candidates(fragment, list(words_found), words_found if isinstance(words_found, dict) else {})
+        candidates = []
+    return Candidates(fragment, list(candidates), candidates if isinstance(candidates, dict) else {})
 
 
 def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | dict[str, str]:
