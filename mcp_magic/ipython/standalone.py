@@ -103,10 +103,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _typed_here(text: str) -> str:
-    """Return a text with its lines of `%mcp` as they are typed here."""
+    """Return a text with its lines of `%mcp` as they are typed here, except those that assign a variable."""
     connecting = r"`%mcp connect (?!--help)([^`]+)`"
     text = re.sub(connecting, lambda line: f"`{PROGRAM} --connect {shlex.quote(line[1])} ...`", text)
-    return re.sub(rf"%mcp (?!(?:{'|'.join(LASTING)})\b(?! --help|:))", f"{PROGRAM} ", text)
+    return re.sub(rf"(?<!= )%mcp (?!(?:{'|'.join(LASTING)})\b(?! --help|:))", f"{PROGRAM} ", text)
 
 
 def _read(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
