@@ -12,7 +12,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
 from mcp_magic.config.masking import Concealed, named_secrets
-from mcp_magic.errors import ConfigError
+from mcp_magic.errors import ConfigError, MCPMagicError
 from mcp_magic.protocol import LEVELS
 from mcp_magic.schema.secrets import MASK
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 PREFIX = "MCP_MAGIC_"
 """Environment variables `MCP_MAGIC_<SETTING>` apply where neither a config file nor `%config` sets a value."""
+
+
+class SettingError(ConfigError, TraitError):
+    """A value of a setting cannot be used. It is a TraitError, after which `%config` restores the value before."""
 
 
 class Secretive(Anything):
@@ -160,7 +164,10 @@ class Settings(Configurable):
         if proposal["value"] != "":
             from mcp_magic.telemetry.telemetry import check
 
-            check(proposal["value"])
+            try:
+                check(proposal["value"])
+            except MCPMagicError as error:
+                raise SettingError(str(error)) from None
         return proposal["value"]
 
     @classmethod
@@ -193,6 +200,8 @@ class Settings(Configurable):
         problem = ""
         try:
             setattr(self, name, value)
+        except SettingError:
+            raise
         except TraitError:
             problem = self.trait_metadata(name, "help") or ""
         if problem:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from traitlets.config import Config
 
 from mcp_magic import errors
 from mcp_magic.config.project import load_declaration, trust
@@ -578,6 +579,8 @@ async def test_metrics_say_where_spans_go(magic):
     assert "spans went" not in str(await magic("metrics"))
     with pytest.raises(errors.ConfigError, match="Did you mean 'otlp'"):
         magic.settings.telemetry = "oltp"
+    with pytest.raises(errors.ConfigError, match="Did you mean 'otlp'"):
+        magic.settings.update_config(Config({"MCPMagics": {"telemetry": "oltp"}}))  # as `%config` does
     assert magic.settings.telemetry == ""
     with pytest.raises(errors.ConfigError, match="Did you mean 'otlp'"):
         magic.settings.read_environment({"MCP_MAGIC_TELEMETRY": "oltp"})
