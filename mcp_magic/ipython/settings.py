@@ -220,10 +220,6 @@ class Settings(Configurable):
         document.display.characters = self.display_characters
         host.trace.limit(self.trace_messages, self.trace_bytes)
         deck.largest = self.cassette_bytes
-        if self.telemetry != "" or "mcp_magic.telemetry.telemetry" in sys.modules:
-            from mcp_magic.telemetry.telemetry import telemetry
-
-            telemetry.export(self.telemetry)
         host.reports.progress, host.reports.level = self.show_progress, self.show_logs
         host.reports.max_total_timeout = self.max_total_timeout
         host.outputs.strict = self.strict_output
@@ -233,6 +229,11 @@ class Settings(Configurable):
         host.consent.timeout = self.approval_timeout
         host.elicitation.max_questions = self.max_questions
         host.consent.audit.file = Path(self.audit_file) if self.audit_file else None
+        # last, because the process may have a tracer provider that refuses it
+        if self.telemetry != "" or "mcp_magic.telemetry.telemetry" in sys.modules:
+            from mcp_magic.telemetry.telemetry import telemetry
+
+            telemetry.export(self.telemetry)
 
 
 def _value(trait: Any, text: str) -> Any:
