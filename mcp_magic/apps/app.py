@@ -22,8 +22,7 @@ import json
 import re
 import secrets
 import time
-from contextlib import suppress
-from contextvars import copy_context
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -385,17 +384,14 @@ class Requests:
 
     async def _reviewed(self, request: Request) -> Decision:
         """Decide about a request: by rules and policy, else by you, in the bar above the view; one by one."""
-        context = copy_context()
-        context.run(near_asker.set, self.bar)
-        caller = self._connection.caller
-        if self._consent.verdict(request) != "ask":
-            return (await caller.decide([request]))[0]
-        async with self._one_by_one:
-            deciding = asyncio.create_task(caller.decide([request]), context=context)
+        turn = self._one_by_one if self._consent.verdict(request) == "ask" else nullcontext()
+        async with turn:
+            before = near_asker.set(self.bar)
             try:
-                return (await deciding)[0]
+                [decision] = await self._connection.caller.decide([request])
             finally:
-                deciding.cancel()
+                near_asker.reset(before)  # what the call itself asks is not about the view
+        return decision
 
     # Requests that go to you
 
