@@ -39,6 +39,8 @@ SINGLE_SCHEMAS = (
 )
 """Keywords that hold schemas: by name, in a list, alone. OpenAPI keeps definitions in `components`, `schemas`."""
 
+_OLD_NAMES = {"divisibleBy": "multipleOf"}  # keywords of draft-03 that only have another name since
+
 _LEFT_OUT: Any = object()
 
 Schema = Mapping[str, Any]
@@ -124,11 +126,12 @@ class _Walk:
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH or self.parts > MAX_PARTS or _is_plain(schema):
             return schema
         members: dict[str, Any] = {}
-        for key, value in schema.items():
+        for name, value in schema.items():
+            key = str(_OLD_NAMES.get(name, name))
             repaired = self._value(key, value, where, depth)
-            if repaired is not _LEFT_OUT:
+            if repaired is not _LEFT_OUT and (key == name or key not in schema):
                 members[key] = repaired
-        same = len(members) == len(schema) and all(members[key] is schema[key] for key in members)
+        same = members.keys() == schema.keys() and all(members[key] is schema[key] for key in members)
         result: Any = schema if same else members
         result = self._with_bounds(result, where)
         result = self._with_flagged(result, schema, where)

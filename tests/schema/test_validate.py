@@ -87,7 +87,7 @@ def test_problem_line_names_argument_expected_and_got(arguments, text):
 NEEDED = {**INTEGER, "required": True}
 DRAFT3 = {
     "$schema": "http://json-schema.org/draft-03/schema#",
-    **of(a=NEEDED, b=NEEDED, c={"type": "object", "properties": {"d": NEEDED}}, e=INTEGER),
+    **of(a=NEEDED, b=NEEDED, c={"type": "object", "properties": {"d": NEEDED}}, e={**INTEGER, "divisibleBy": 5}),
 }
 MANY = of(**{f"name{i}": {} for i in range(15)})
 
@@ -99,6 +99,8 @@ MANY = of(**{f"name{i}": {} for i in range(15)})
                      "missing: a (integer), b (string or null)", id="missing"),
         pytest.param(DRAFT3, {"c": {}}, "missing: a (integer), b (integer), c.d (integer)", id="draft 3"),
         pytest.param(DRAFT3, {"a": 1, "b": 2, "c": {"d": "x"}}, "c.d: expected integer, got 'x'", id="draft 3 value"),
+        pytest.param(DRAFT3, {"a": 1, "b": 2, "e": 7},
+                     "e: expected integer, a multiple of 5, got 7", id="draft 3 multiple"),
         pytest.param({"$schema": DRAFT7, "properties": {"pair": {"items": [INTEGER, TEXT]}}}, {"pair": [1, 2]},
                      "pair[1]: expected string, got 2", id="draft 7"),
         pytest.param({"additionalProperties": of("a", a=TEXT)}, {"1": {}, "007": {"a": 1}},
