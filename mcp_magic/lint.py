@@ -21,7 +21,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import shorten
 from mcp_magic.schema.engine import DRAFT_3, DRAFTS, CompiledSchema, schema_problem
 from mcp_magic.schema.patterns import MAX_NODES, is_checked
-from mcp_magic.schema.repair import SCHEMA_LISTS, SCHEMA_TABLES, SINGLE_SCHEMAS
+from mcp_magic.schema.repair import SCHEMA_LISTS, SCHEMA_TABLES, SINGLE_SCHEMAS, repair
 from mcp_magic.schema.resolve import REFERENCES, Resolver
 from mcp_magic.schema.validate import is_bounded
 
@@ -525,7 +525,8 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
             "schema-dialect", WARNING, owner, problem, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
         )
     try:
-        mistake = schema_problem(schema)
+        # no engine knows draft-03, so its schemas are judged as they are read
+        mistake = schema_problem(repair(schema).schema if str(dialect).rstrip("#") == DRAFT_3 else schema)
     except RecursionError:
         mistake = None
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")

@@ -249,6 +249,7 @@ async def test_names_that_are_there_twice_or_not_for_models():
         ({**EMPTY, "properties": {"a": {"type": "int"}}}, "schema-invalid", "properties/a/type"),
         ({**EMPTY, "properties": []}, "schema-invalid", "properties"),
         ({**EMPTY, "required": "a"}, "schema-invalid", "required"),
+        ({**EMPTY, "properties": {"a": {"required": True}}}, "schema-invalid", "properties/a/required"),
         ({**EMPTY, "$schema": "https://example.org/mine"}, "schema-dialect", "is unknown"),
         ({**EMPTY, "properties": {"a": {"$ref": "#/$defs/gone"}}}, "schema-ref", "leads nowhere"),
         ({**EMPTY, "properties": {"a": {"$ref": "https://x.example/s.json"}}}, "schema-ref", "another document"),
@@ -278,6 +279,7 @@ def test_bad_schemas_say_what_is_wrong(schema, code, says):
         {"properties": {"a": {}}, "if": {"required": ["b"]}, "then": {"required": ["c"]}},
         {"properties": {"t": {"$ref": "#"}}},
         {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"d": {}}},
+        {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"a": {"required": True}}},
     ],
 )
 def test_good_schemas_are_good(schema):

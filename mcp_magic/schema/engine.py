@@ -254,7 +254,7 @@ class _Reading:
         if len(self._prepared) > MAX_PARTS:
             raise _EndlessError
         for names in (schema.get("required", []), schema.get("type", "")):  # texts, which compare fast
-            if not (isinstance(names, str | list) and set(map(type, names)) <= {str}):
+            if isinstance(names, list) and not set(map(type, names)) <= {str}:
                 raise TypeError("`required` and `type` have names")
         if schema.get("type") in ("number", ["number"]):
             schema["type"] = ["integer", "number"]  # the same, but does not convert a number of 4,000 digits
