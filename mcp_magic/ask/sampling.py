@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -277,7 +277,7 @@ def why_invalid(request: SamplingRequest, *, takes_tools: bool) -> str:
     if not all(request.stop_sequences):
         return "a stop sequence must not be empty"
     names = [tool.name for tool in request.tools or ()]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         return f"two tools are called {one_line(twice, 100)!r}"
     if request.tool_choice == "required" and not names:
