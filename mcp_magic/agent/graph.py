@@ -240,7 +240,7 @@ class DraftingTurn:
 
     Args:
         drafts: Takes the views.
-        taken: Ids that no call of this turn keeps.
+        used_ids: Ids that no call of this turn keeps.
         offer_of: Returns the tool with this name, if its view may be shown now.
         announce: Shows the card of a call, by the id of the turn, its own, and its name.
         show: Shows a view.
@@ -255,7 +255,7 @@ class DraftingTurn:
         show: Callable[[App], None],
     ) -> None:
         self._drafts = drafts
-        self._taken = set(used_ids)
+        self._used_ids = set(used_ids)
         self._offer_of, self._announce, self._show = offer_of, announce, show
         self._calls: dict[Any, _PartialCall] = {}
         self._unannounced: list[tuple[str, str]] = []  # cards stand in the order of the calls
@@ -275,10 +275,10 @@ class DraftingTurn:
     def _new_call(self, turn: str | None, id_: str, name: str) -> _PartialCall:
         """Return a new call; show its view if that may be."""
         call = _PartialCall(id_)
-        self._is_clear &= bool(id_) and id_ not in self._taken
+        self._is_clear &= bool(id_) and id_ not in self._used_ids
         if not self._is_clear:
             return call
-        self._taken.add(id_)
+        self._used_ids.add(id_)
         self._unannounced.append((id_, name))
         if (offer := self._offer_of(name)) is None:
             return call

@@ -28,11 +28,12 @@ from mcp_magic._text import plural, sentence
 from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.agent.scripted import LocalModel
 from mcp_magic.agent.search import NAME_WEIGHT, PREPOSITIONS, STOP, SYNONYMS, WORD, Index, stem, stems, words
+from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from langchain_core.runnables import Runnable
 
@@ -162,7 +163,7 @@ class Call:
     def __init__(
         self, tool: Tool, text: str, results: Sequence[Any] = (), earlier: Mapping[str, Any] | None = None
     ) -> None:
-        """Fill the arguments from a step, or from a reply, which adds to the `given` ones."""
+        """Fill the arguments from a step, or from a reply, which adds to those of `earlier`."""
         self.tool, self.left = tool, text
         self.arguments: dict[str, Any] = dict(earlier or {})
         self._text, self._results = text, results
@@ -441,8 +442,6 @@ def _fits(call: Call, text: str) -> bool:
     own = any(word in call.tool.own for word in stems(text))
     return own and len(call.unused) <= 2 and (not rest or len(common) / len(rest) >= LEAST_KNOWN)
 
-
-CHARACTERS_A_TOKEN = 4  # characters counted as one token of usage: a rule of thumb, since nothing is tokenised here
 
 QUESTION = "asked_back"  # the key in an `AIMessage`'s `additional_kwargs` that stores the call of a question
 

@@ -410,7 +410,7 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
 def _completed(
     value: Any, field: Field | None, path: Path, defaults: dict[Path, Any], unfit: Container[Path] = ()
 ) -> Any:
-    """Return a value with its missing required defaults but `unfit` ones; they are also added to `filled`."""
+    """Return a value with the defaults that it lacks, but at no `unfit` place; `defaults` gets them, too."""
     if isinstance(value, list) and field is not None:
         return [_completed(item, field.at(at), (*path, at), defaults, unfit) for at, item in enumerate(value)]
     if not isinstance(value, dict) or field is None or field.kind != "object":
