@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._unicode import HIDDEN, escapes
@@ -168,6 +169,15 @@ def join_names(names: Iterable[str], limit: int = 8) -> str:
     text = ", ".join(clean(name).replace("\n", "\\n") for name in cut)
     rest = len(names) - limit
     return f"{text} and {rest} more" if rest > 0 else text
+
+
+def repeated_names(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once.
+
+    >>> repeated_names(["a", "b", "a", "c", "b"])
+    ['a', 'b']
+    """
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def free_name(name: str, names: Container[str], limit: int = MAX_NAME) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from mcp_magic._text import did_you_mean, join_names, plural
+from mcp_magic._text import did_you_mean, join_names, plural, repeated_names
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, VerificationError
 
@@ -102,8 +102,8 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     problem = ""
     if uri not in names:
         problem = "its SKILL.md is not among its files"
-    elif len(set(names)) < len(names):
-        problem = f"it has files twice: {join_names(sorted({name for name in names if names.count(name) > 1}))}"
+    elif twice := repeated_names(names):
+        problem = f"it has files twice: {join_names(sorted(twice))}"
     elif len(files) > MAX_FILES:
         problem = f"it has {plural(len(files), 'files')}; the limit is {MAX_FILES}"
     elif total > MAX_BYTES:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import duration, plural
+from mcp_magic._text import duration, plural, repeated_names
 from mcp_magic.ask.question import EDIT, WHY, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, map_texts, record_of
 from mcp_magic.display.arguments import value_text
@@ -277,9 +277,8 @@ def why_invalid(request: SamplingRequest, *, takes_tools: bool) -> str:
     if not all(request.stop_sequences):
         return "a stop sequence must not be empty"
     names = [tool.name for tool in request.tools or ()]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        return f"two tools are called {one_line(twice, 100)!r}"
+    if twice := repeated_names(names):
+        return f"two tools are called {one_line(twice[0], 100)!r}"
     if request.tool_choice == "required" and not names:
         return "toolChoice is 'required', but there are no tools"
     return _invalid_message(request)

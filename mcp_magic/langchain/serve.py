@@ -10,7 +10,7 @@ import math
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import join_names, sentence
+from mcp_magic._text import join_names, repeated_names, sentence
 from mcp_magic.errors import ArgumentsError, MCPMagicError, ToolError
 from mcp_magic.langchain.content import mcp_block, result_of
 from mcp_magic.protocol import leaf
@@ -196,9 +196,7 @@ def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain
     single = isinstance(tools, BaseTool | str) or not hasattr(tools, "__iter__")
     objects: Any = [tools] if single else tools
     served = [_served(tool) for tool in objects]
-    names = [tool.name for tool in served]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted(repeated_names(tool.name for tool in served)):
         raise UnservableToolError(
             f"serve_langchain: more than one tool is named {join_names(map(repr, twice))}; rename it."
         )

@@ -11,7 +11,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, join_names, similar_name
+from mcp_magic._text import did_you_mean, join_names, repeated_names, similar_name
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError
@@ -133,7 +133,7 @@ def read_table(source: Any) -> Table:
 
 def _of_frame(frame: pd.DataFrame) -> Table:
     names = [str(name) for name in frame.columns]
-    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+    if twice := repeated_names(names):
         raise ArgumentsError(f"the table has several columns {twice[0]!r}; rename them first")
 
     def rows() -> Iterator[Row]:

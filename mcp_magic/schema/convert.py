@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from contextlib import suppress
 from typing import Any, Literal
 
+from mcp_magic._text import repeated_names
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.fields import Field, input_root, root_field
 from mcp_magic.schema.formats import fits_format
@@ -96,9 +97,8 @@ def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
 
 def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
     """Return a table in the layout of the schema: records, columns, or rows (with names if text fits there)."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ArgumentsError(f"{path}: the DataFrame has two columns {twice!r}; rename one of them")
+    if twice := repeated_names(names):
+        raise ArgumentsError(f"{path}: the DataFrame has two columns {twice[0]!r}; rename one of them")
     layout, row = _layout(field)
     if layout == "columns":
         return dict(zip(names, columns, strict=True))
