@@ -116,7 +116,7 @@ class Watch:
     ) -> None:
         """Read again at each update, until `stop()`, `seconds`, `count` updates or the end of the connection.
 
-        `changed` is called after each read that shows something new, and at the end.
+        `on_change` is called after each read that shows something new, and at the end.
         """
         self._work = work = asyncio.create_task(self._follow(self._source or self._ticks(), on_change, count))
         try:

@@ -107,7 +107,7 @@ def check_consent(rule: Any, number: int) -> None:
 
 
 def check_setting(name: str, value: Any, types: Mapping[str, type] | None) -> None:
-    """Raise FieldError unless a setting is known and its value has the right type; None as `known` allows all."""
+    """Raise FieldError unless a setting is known and its value has the right type; None as `types` allows all."""
     if types is None:
         return
     if name not in types:

@@ -40,7 +40,7 @@ class Types:
         self._class_names: dict[tuple[str, str], str] = {}
 
     def hint(self, field: Field, name: str, depth: int = 0) -> str:
-        """Return the type hint of a field, which is so many objects deep; its class gets the name `called`."""
+        """Return the type hint of a field, which is so many objects deep; its class gets the `name`."""
         text = self._plain(field, name, depth)
         return f"{text} | None" if field.nullable and text not in ("None", "Any") else text
 
