@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from mcp_magic.apps.view import PERMISSIONS, View, can_show, is_for_apps, view_of, view_uri, within_reach
 from mcp_magic.ask.question import EDIT, NOT_ANSWERED, Choice, Question, Reply, near_asker
 from mcp_magic.calls.call import Call
-from mcp_magic.consent.consent import Consent, Decision, Request, record_of
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import value_text
 from mcp_magic.display.document import Part, parts_text, show_parts
 from mcp_magic.display.json import brief
@@ -482,18 +482,15 @@ class Requests:
 
     def _decision_by_rules(self, method: str, arguments: Mapping[str, Any]) -> Decision:
         """Return the decision about what needs no answer of yours; rules and the policy can refuse it."""
-        request = self._request(method, arguments)
-        if self._consent.denies(request):
-            return Decision.deny(by=f"rule `{self._consent.rule_for(request)}`")
-        if self._consent.policy == "deny":
-            return Decision.deny(by="approval = 'deny'")
-        return Decision(True, by="default")
+        decision = self._consent.decide_by_rules(self._request(method, arguments))
+        return Decision(True, by="default") if decision is None or decision.approved else decision
 
     def _record(self, method: str, arguments: Mapping[str, Any], decision: Decision, seconds: float = 0.0) -> None:
         """Write a decision into the audit; _Refused if it is a refusal."""
         self._consent.audit.add(record_of(self._request(method, arguments), decision, seconds))
         if not decision.approved:
-            raise _Refused(f"{method} was denied by {'the user' if decision.by == 'person' else decision.by}")
+            by = "the user" if decision.by == PERSON else decision.by
+            raise _Refused(": ".join(filter(None, (f"{method} was denied by {by}", decision.reason))))
 
 
 class App:

@@ -413,10 +413,14 @@ class Consent:
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
-        decision = self._ruled(request, policy)[1]
+        decision = self.decide_by_rules(request, policy)
         if decision is None:
             return "ask"
         return "allow" if decision.approved else "deny"
+
+    def decide_by_rules(self, request: Request, policy: str | None = None) -> Decision | None:
+        """Return what rules and policy decide about a request, without a record; None if the user decides."""
+        return self._ruled(request, policy)[1]
 
     def allows_any(self, request: Request, policy: str | None = None) -> bool:
         """Whether rules and policy allow the call whatever its arguments are, so that nothing is asked.

@@ -111,9 +111,9 @@ async def test_a_link_is_opened_only_after_a_click(host, page):
     asking = page.begin("ui/open-link", url="https://example.com/")
     await page.answer("no")
     assert (await page.reply(asking))["error"]["message"] == "ui/open-link was denied by the user"
-    host.consent.rules.append(Rule("deny", "dash:ui/*"))
+    host.consent.rules.append(Rule("deny", "dash:ui/*", reason="no windows"))
     answer = await page.ask("ui/open-link", url="https://example.com")
-    assert answer["error"]["message"] == "ui/open-link was denied by rule `deny 'dash:ui/*'`"
+    assert answer["error"]["message"] == "ui/open-link was denied by rule `deny 'dash:ui/*'`: no windows"
     assert [each[2] for each in decisions(host)] == ["approve", "deny", "deny"]
 
 
