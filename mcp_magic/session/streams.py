@@ -96,8 +96,8 @@ class Wrapped:
 def trace_in_process(client: Any, recorder: Recorder, remark: Callable[[str], None]) -> None:
     """Record the messages between a client and its server in the same process.
 
-    There the SDK calls the server's functions without streams. They are recorded as the messages that a wire would
-    carry, with ids counted here.
+    There the SDK calls the server's functions without streams, or passes the messages of a session with a handshake
+    through memory. They are recorded as the messages that a wire would carry, with ids counted here.
     """
 
     def trace(connect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -113,7 +113,10 @@ class _TracedCalls:
     """A dispatcher of the SDK that records requests, answers and notifications."""
 
     def __init__(self, dispatcher: Any, recorder: Recorder, remark: Callable[[str], None]) -> None:
+        from mcp.shared.direct_dispatcher import DirectDispatcher
+
         self._dispatcher = dispatcher
+        self._calls_back = isinstance(dispatcher, DirectDispatcher)  # for progress; others get a notification too
         self._recorder = recorder
         self._remark = remark
         self._ids = {OUT: 0, IN: 0}
@@ -153,7 +156,7 @@ class _TracedCalls:
 
     def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Awaitable[Any]:
         number = opts.get("request_id") if opts else None
-        if opts and (report := opts.get("on_progress")) is not None:
+        if self._calls_back and opts and (report := opts.get("on_progress")) is not None:
             opts = {**opts, "on_progress": self._traced_progress(report, number or self._ids[OUT] + 1)}
         return self._exchange(OUT, method, params, self._dispatcher.send_raw_request(method, params, opts), number)
 

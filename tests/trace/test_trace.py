@@ -22,6 +22,7 @@ from tests.support.asgi import answering, serving
 from tests.support.bundled import load
 from tests.support.clocks import spent
 from tests.support.processes import PLAIN
+from tests.support.reporting_server import reporting_server
 from tests.support.waiting import until
 
 TALKER = f"""
@@ -169,25 +170,21 @@ async def test_errors_of_protocol_and_tools_are_failures(host):
     assert failed[1].message["error"]["code"] < 0
 
 
-async def test_notices_of_a_server_in_this_process_are_kept(host):
-    server = MCPServer("counter", log_level="ERROR")
-
-    @server.tool()
-    async def count(context: Context) -> int:
-        await context.report_progress(1, 2, "half")
-        return 2
-
+@pytest.mark.parametrize("handshake", [False, True])
+async def test_progress_of_a_server_in_this_process_is_recorded_once(host, handshake):
     told: list[float] = []
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         told.append(progress)
 
-    connection = await host.connect(server, name="counter")
-    await connection.call_tool("count", {}, on_progress=progressed)
-    [notice] = [entry.message["params"] for entry in host.trace if entry.method == "notifications/progress"]
-    assert told == [1]
-    assert isinstance(notice.pop("progressToken"), int)  # as it is on a wire
-    assert notice == {"progress": 1, "total": 2, "message": "half"}
+    protocol = "handshake" if handshake else None
+    reports = await host.connect(reporting_server(handshake=handshake), name="reports", protocol=protocol)
+    await reports.call_tool("burst", {"count": 2}, on_progress=progressed)
+    notices = [entry.message["params"] for entry in host.trace if entry.method == "notifications/progress"]
+    assert told == [1, 2]
+    [call] = [entry for entry in calls(host.trace) if entry.kind == "request"]
+    assert {notice.pop("progressToken") for notice in notices} == {call.message["id"]}  # as it is on a wire
+    assert notices == [{"progress": step, "total": 2, "message": f"step {step}"} for step in (1, 2)]
 
 
 async def test_calls_that_nobody_looks_at_are_numbered_and_paired(host):
