@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import tempfile
 import threading
 from contextlib import asynccontextmanager, suppress
 from time import time
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from mcp_magic._compat import IN_BROWSER
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 
     from mcp_magic.config.specs import StdioSpec
+
+T = TypeVar("T")
 
 
 # Where a stdio server's stderr goes.
@@ -235,6 +238,28 @@ class Lines:
 _started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the file of a server's stderr -> its process
 
 
+async def start_process(starting: Awaitable[T]) -> T:
+    """Wait for the start of a process, the leader of a group, which is killed if the wait is interrupted.
+
+    The start goes on until it has the process. Where it is cancelled, asyncio kills the process, and then waits until
+    its children have closed their output, too.
+    """
+    start = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(start)
+    except asyncio.CancelledError:
+        start.add_done_callback(_kill_process)
+        raise
+
+
+def _kill_process(start: asyncio.Future[Any]) -> None:
+    """Kill the process that was started, and its children."""
+    if not start.cancelled() and start.exception() is None:
+        process = start.result()
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+
+
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """The variables of this process that the SDK's stdio client passes on; a test compares them with the SDK's."""
 
@@ -262,8 +287,8 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
     try:
         with suppress(OSError, ValueError, NotImplementedError):  # the SDK raises why a command cannot be started
             command, env = [spec.command, *spec.args], {**inherited, **spec.env}
-            _early[log.file] = _started[log.file] = await anyio.open_process(
-                command, env=env, cwd=spec.cwd, stderr=log.file, start_new_session=True
+            _early[log.file] = _started[log.file] = await start_process(
+                anyio.open_process(command, env=env, cwd=spec.cwd, stderr=log.file, start_new_session=True)
             )
     except BaseException:  # interrupted
         log.close()
@@ -294,7 +319,7 @@ def note_starts(start: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable
     """Wrap the SDK's function that starts a process, to know the processes; one that runs already is taken over."""
 
     async def start_or_take(*args: Any, **options: Any) -> Any:
-        process = _early.pop(options.get("errlog"), None) or await start(*args, **options)
+        process = _early.pop(options.get("errlog"), None) or await start_process(start(*args, **options))
         with suppress(TypeError):  # a stderr from other code, which may not be hashable
             _started[options.get("errlog")] = process
         return process

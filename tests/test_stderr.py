@@ -6,8 +6,11 @@ folders have other names.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import shlex
+import signal
 import time
 from pathlib import Path
 
@@ -15,13 +18,14 @@ import pytest
 
 from mcp_magic import errors
 from mcp_magic.doctor import examine
-from mcp_magic.stderr import cause
+from mcp_magic.stderr import cause, start_process
 from tests.environments import SLACK, everything_command, filesystem_command, needs_node, program
 from tests.support.asgi import answering, serving
 from tests.support.bundled import command
 from tests.support.checking import failure, script
 from tests.support.clocks import assert_linear, sixteenth
 from tests.support.processes import PLAIN, free_port
+from tests.support.waiting import until
 
 RECORDED = Path(__file__).parent / "data" / "stderr"
 
@@ -190,3 +194,40 @@ async def test_a_server_with_a_page_of_its_own_is_no_http_server(host, tmp_path)
         connection = await host.connect(slow, name="paged")
         assert (await connection.call("add", a=1, b=2)).data == 3
         await host.disconnect("paged")
+
+
+@pytest.mark.parametrize("turns", range(1, 9))
+async def test_an_interrupted_start_waits_for_no_process_and_leaves_none(turns):
+    alive, held = os.pipe()  # each process holds its end open
+    os.set_blocking(alive, False)
+    command = ("sh", "-c", "sleep 60; true")  # the child `sleep` holds the output open, too
+    starting = asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, pass_fds=[held], start_new_session=True)
+    start = asyncio.create_task(start_process(starting))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    time.sleep(0.05)  # the loop is busy, and the process starts its child
+    if start.cancel():
+        async with asyncio.timeout(10):
+            with pytest.raises(asyncio.CancelledError):
+                await start
+    else:
+        os.killpg(start.result().pid, signal.SIGKILL)
+    for _ in range(20):
+        await asyncio.sleep(0)  # the start comes to its end
+    os.close(held)
+    await until(lambda: not _is_held(alive), timeout=10)
+    await until(lambda: not _open_transports(), timeout=10)
+    os.close(alive)
+
+
+def _is_held(pipe: int) -> bool:
+    """Whether some process still holds the other end of a pipe."""
+    try:
+        return bool(os.read(pipe, 1))
+    except BlockingIOError:
+        return True
+
+
+def _open_transports() -> list[asyncio.SubprocessTransport]:
+    transports = [thing for thing in gc.get_objects() if isinstance(thing, asyncio.SubprocessTransport)]
+    return [transport for transport in transports if not transport.is_closing()]

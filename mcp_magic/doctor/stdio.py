@@ -25,7 +25,7 @@ from mcp_magic.session.negotiation import (
     unless_listening,
 )
 from mcp_magic.session.stdio import SpreadMessages
-from mcp_magic.stderr import ErrorLog, cause, exit_words, is_read, not_passed_on
+from mcp_magic.stderr import ErrorLog, cause, exit_words, is_read, not_passed_on, start_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -227,16 +227,18 @@ class ServerProcess:
 
         if self._process is not None:  # a restart
             self.errlog, self.garbage = ErrorLog(), []
-        self._process = await asyncio.create_subprocess_exec(
-            self._spec.command,
-            *self._spec.args,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=self.errlog.file,
-            env=get_default_environment() | dict(self._spec.env),
-            cwd=self._spec.cwd,
-            start_new_session=True,
-            limit=LINE_BYTES,
+        self._process = await start_process(
+            asyncio.create_subprocess_exec(
+                self._spec.command,
+                *self._spec.args,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=self.errlog.file,
+                env=get_default_environment() | dict(self._spec.env),
+                cwd=self._spec.cwd,
+                start_new_session=True,
+                limit=LINE_BYTES,
+            )
         )
         self.errlog.keep_small()
 
