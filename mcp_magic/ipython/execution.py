@@ -152,6 +152,9 @@ DRAWING_ROOMS = (
 )
 """Modules whose code may be ended outside any task: timers draw."""
 
+STARTING_ROOMS = ("asyncio.base_subprocess", "asyncio.unix_events")
+"""Modules whose code is not ended: asyncio starts processes there, and nobody would know one that is cut off."""
+
 
 class Interrupts:
     """The SIGINT handler while magics run: cancels the task of the latest magic.
@@ -262,11 +265,12 @@ def _timer_is_free() -> bool:
 def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
     """Whether this thread runs the task, or other code that works for it and may be ended."""
     current = asyncio.current_task(task.get_loop())
-    if current is task:
-        return True
+    frames = walk_stack(frame) if frame is not None else ()
+    modules = [str(frame.f_globals.get("__name__", "")) for frame, _ in frames]
+    if any(name in STARTING_ROOMS for name in modules):
+        return False
     rooms = DRAWING_ROOMS if current is None else BUSY_ROOMS
-    modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in walk_stack(frame)) if frame is not None else ()
-    return any(name.startswith(rooms) for name in modules)
+    return current is task or any(name.startswith(rooms) for name in modules)
 
 
 interrupts = Interrupts()

@@ -1,12 +1,16 @@
 """An Interrupt at any line of what runs a magic ends the magic, or reaches the handler that was there before."""
 
 import asyncio
+import os
 import signal
 import sys
+import time
 
+import psutil
 import pytest
 
 from mcp_magic.ipython import execution
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -68,3 +72,18 @@ async def test_an_interrupt_at_any_line_is_not_lost(heard):
         number += 1
     assert number > 20
     assert lost == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="runs code between fork and exec")
+async def test_the_start_of_a_process_is_not_cut_off(heard):
+    before = psutil.Process().children()
+
+    def interrupt_twice() -> None:
+        for _ in range(2):  # the second ends what keeps the loop busy
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(0.2)
+
+    task = asyncio.create_task(asyncio.create_subprocess_exec("sleep", "60", preexec_fn=interrupt_twice))
+    with pytest.raises(KeyboardInterrupt), execution.interrupting(task):
+        await task
+    await until(lambda: psutil.Process().children() == before, timeout=10)
