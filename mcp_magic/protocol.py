@@ -93,7 +93,7 @@ AWAY = BUSY | {502, 504}  # HTTP statuses after which a server may soon answer
 REFUSED = frozenset((401, 403, 407))
 """HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
-_NO_METHOD = -32601
+METHOD_NOT_FOUND, INTERNAL_ERROR = -32601, -32603  # JSON-RPC error codes
 _REQUIRED = ("ping", "server/discover", "initialize")  # methods that each server of their version must have
 _RESERVED = Fault("reserved by the specification", SERVER)
 _OWN = Fault("the server's own code", SERVER)
@@ -117,7 +117,7 @@ def of_code(code: object, method: str = "", message: object = "") -> Fault:
     >>> of_code(-32001, message="Request timed out").meaning, of_code(-32001, message="Session not found").meaning
     ('no answer in time', "the server's own code")
     """
-    if code == _NO_METHOD and method in _REQUIRED:
+    if code == METHOD_NOT_FOUND and method in _REQUIRED:
         return Fault("method not found", SERVER, f"{method} must be answered at any time")
     if not isinstance(code, int):
         return Fault("no code", SERVER)

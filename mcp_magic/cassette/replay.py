@@ -15,7 +15,7 @@ from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, response_of, s
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import current_attempt
-from mcp_magic.protocol import note_said
+from mcp_magic.protocol import INTERNAL_ERROR, note_said
 from mcp_magic.session.failures import Unreadable, connect_error
 from mcp_magic.session.reader import read_members
 from mcp_magic.session.streams import Watched, members, session_message
@@ -71,8 +71,6 @@ class Order:
 
 SHORTENED = 0.01
 """Maximum seconds of a pause, unless recorded pauses are kept; short pauses keep streamed messages in order."""
-
-INTERNAL_ERROR = -32603
 
 _COMPARED = ("elicitation/create",)
 """Requests of servers whose answers must equal the recorded ones; otherwise the server would have acted differently."""

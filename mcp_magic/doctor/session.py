@@ -18,7 +18,7 @@ from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.flight.client import AnyResult
 from mcp_magic.lint import ERROR, WARNING
 from mcp_magic.loops import together
-from mcp_magic.protocol import leaf
+from mcp_magic.protocol import METHOD_NOT_FOUND, leaf
 from mcp_magic.results.reasons import reason
 from mcp_magic.session.catalog import KINDS, MAX_PAGES
 from mcp_magic.session.failures import request_error
@@ -197,8 +197,6 @@ def _kinds(result: Any) -> str:
 
 
 # The capabilities that a server announces, and what it really lists: all pages, fetched without the SDK's checks.
-
-METHOD_NOT_FOUND = -32601
 
 LIST_SECONDS = 30.0  # deadline of all pages of a list, in seconds
 PAGE_SECONDS = 15.0  # deadline of one page, in seconds

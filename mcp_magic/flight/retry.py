@@ -26,7 +26,7 @@ from mcp_magic.errors import (
     SessionClosedError,
     UnreachableError,
 )
-from mcp_magic.protocol import AWAY, BUSY, has_ended, is_closed, is_said
+from mcp_magic.protocol import AWAY, BUSY, METHOD_NOT_FOUND, has_ended, is_closed, is_said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -219,8 +219,6 @@ def is_repeatable(spec: Spec, tool: Any) -> bool:
         return False
     return hints.read_only_hint is True or hints.idempotent_hint is True
 
-
-METHOD_NOT_FOUND = -32601  # JSON-RPC error code
 
 _NO_SESSION = re.compile(
     r"\b(no|no valid|invalid|unknown|expired|missing|terminated|closed)\b.{0,10}\bsession\b"

@@ -22,14 +22,14 @@ from mcp import MCPError
 from mcp.server.connection import allowed_log_levels
 from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import METHOD_NOT_FOUND, methods
+from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
 
 from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.cassette.cassette import Cassette, CassetteOptions
 from mcp_magic.cassette.match import LISTEN, with_subscription
-from mcp_magic.cassette.replay import INTERNAL_ERROR, ReplayTransport, message_of
+from mcp_magic.cassette.replay import ReplayTransport, message_of
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import Attempt, current_attempt

@@ -23,8 +23,8 @@ from mcp_magic.errors import (
 from mcp_magic.flight.client import AnyResult, call_tool
 from mcp_magic.flight.progress import Reports
 from mcp_magic.flight.request import InFlightRequest, Limits, Look
-from mcp_magic.flight.retry import METHOD_NOT_FOUND, is_repeatable
-from mcp_magic.protocol import OutputCheck, check_output
+from mcp_magic.flight.retry import is_repeatable
+from mcp_magic.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, OutputCheck, check_output
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.results.results import ToolResult
 from mcp_magic.session.failures import clue, request_error
@@ -64,8 +64,6 @@ REQUEST_SECONDS = 30.0  # seconds that the server has for one answer about a tas
 CANCEL_SECONDS = 0.3  # seconds that an interrupted cell waits for the answer to `tasks/cancel`
 
 FAILURES = 3  # errors in a row after which the server is no longer asked
-
-_INTERNAL = -32603  # JSON-RPC error code of a failed task that names none
 
 UNKNOWN = -32602  # JSON-RPC error code: the server has no such task (any more)
 
@@ -293,7 +291,7 @@ def _failure(state: TaskState) -> Exception:
     from mcp import MCPError
 
     code, text = state.error.get("code"), state.error.get("message") or state.message or "the task failed"
-    return MCPError(code if isinstance(code, int) else _INTERNAL, str(text), state.error.get("data"))
+    return MCPError(code if isinstance(code, int) else INTERNAL_ERROR, str(text), state.error.get("data"))
 
 
 @cache

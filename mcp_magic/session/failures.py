@@ -24,6 +24,7 @@ from mcp_magic.flight.attempt import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
     CALLER,
+    INTERNAL_ERROR,
     NETWORK,
     SERVER,
     Fault,
@@ -470,8 +471,6 @@ def _reason(problem: Exception, answer: dict[str, Any]) -> str:
 # one. `connect_error` explains it while a session is opened, `request_error` afterwards. Nothing else in the package
 # looks at foreign error types.
 
-_INTERNAL_ERROR = -32603  # the SDK's codes for answers that consist of an HTTP status only
-
 _TIMED_OUT = -32001
 """The SDK's code for a request that was not answered in time. Some servers use it for "session not found"."""
 
@@ -553,7 +552,7 @@ def why_closed(place: ErrorContext, reason: BaseException | None = None) -> str:
 def _protocol_error(cause: Any, place: ErrorContext, title: str, attempt: Attempt | None) -> errors.ProtocolError:
     status = attempt.status if attempt is not None else None
     wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
-    code, data = getattr(cause, "code", _INTERNAL_ERROR), getattr(cause, "data", None)
+    code, data = getattr(cause, "code", INTERNAL_ERROR), getattr(cause, "data", None)
     text = _status_words(cause, place, status, wait) if status in BUSY or _is_made_up(cause) else ""
     body = attempt.body if attempt is not None and _is_made_up(cause) else ""
     text = text + _body_line(body, status or 0, place) if text else _code_words(cause, place, title)
@@ -568,7 +567,7 @@ def _protocol_error(cause: Any, place: ErrorContext, title: str, attempt: Attemp
 def _is_made_up(cause: Any) -> bool:
     """Whether the SDK made the error up because HTTP answered with a status only."""
     made_up = str(cause).startswith(("Server returned", "Session term"))
-    return is_closed(cause) or (made_up and not is_said(cause) and cause.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
+    return is_closed(cause) or (made_up and not is_said(cause) and cause.code in (INTERNAL_ERROR, _INVALID_REQUEST))
 
 
 def _status_words(cause: Any, place: ErrorContext, status: int | None, wait: float | None) -> str:

@@ -19,7 +19,7 @@ import httpx2
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.attempt import current_attempt, retry_after
 from mcp_magic.flight.retry import Backoff, Pacing
-from mcp_magic.protocol import AWAY, REFUSED
+from mcp_magic.protocol import AWAY, INTERNAL_ERROR, REFUSED
 from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, of_body
 from mcp_magic.session.bodies import (
     TooLargeError,
@@ -301,7 +301,7 @@ class ResilientClient:
         number = number_of(request)
         answer = answer_in(response.content, number) if response.content else None
         if answer is None and response.status_code >= 400:
-            answer = {"error": {"code": -32603, "message": REFUSAL}}
+            answer = {"error": {"code": INTERNAL_ERROR, "message": REFUSAL}}
             self._wire.made_up.add(number)
         if answer is not None and number is not None and self._inbox is not None:
             await self._inbox.add({**answer, "jsonrpc": "2.0", "id": number})

@@ -10,8 +10,7 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.errors import ArgumentsError, RequestTimeoutError, UnknownPromptError, UnknownToolError
 from mcp_magic.flight.deadline import check_seconds
-from mcp_magic.flight.retry import METHOD_NOT_FOUND
-from mcp_magic.protocol import without_context
+from mcp_magic.protocol import METHOD_NOT_FOUND, without_context
 from mcp_magic.session.cache import fresh_until
 from mcp_magic.session.catalog import KINDS, Listing, all_pages
 from mcp_magic.session.requests import RequestSender, Sending

@@ -18,7 +18,7 @@ from pydantic_core import ValidationError, to_json
 
 from mcp_magic.display.text import BINARY, decode, one_line, standard_base64
 from mcp_magic.errors import InvalidResponseError
-from mcp_magic.protocol import nearest_level
+from mcp_magic.protocol import INTERNAL_ERROR, nearest_level
 from mcp_magic.results.content import image_type
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 
 _LONG = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?<![\d.eE+-])(-?[1-9]\d{4300,})(?![\d.eE])', re.DOTALL)
 """A string of JSON, or an integer with more digits than Python and pydantic read."""
-
-INTERNAL_ERROR = -32603
 
 BARE = "result"
 """The member of a result that holds a value which is no object: some servers write that member themselves."""

@@ -18,8 +18,8 @@ from mcp_magic.errors import (
     TargetError,
 )
 from mcp_magic.flight.attempt import Attempt, current_attempt
-from mcp_magic.flight.retry import METHOD_NOT_FOUND, Backoff, Pacing, is_forgotten
-from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
+from mcp_magic.flight.retry import Backoff, Pacing, is_forgotten
+from mcp_magic.protocol import AWAY, METHOD_NOT_FOUND, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

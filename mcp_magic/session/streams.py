@@ -14,7 +14,7 @@ from pydantic_core import ValidationError
 from mcp_magic._sdk import patch_connect
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.attempt import PendingReply, current_attempt
-from mcp_magic.protocol import assume_complete, note_said
+from mcp_magic.protocol import INTERNAL_ERROR, assume_complete, note_said
 from mcp_magic.session.failures import (
     instead_of,
     instead_of_strange,
@@ -144,7 +144,7 @@ class _TracedCalls:
         try:
             answer = awaited.result = await answering
         except Exception as error:
-            problem = {"code": getattr(error, "code", -32603), "message": str(error)}
+            problem = {"code": getattr(error, "code", INTERNAL_ERROR), "message": str(error)}
             if (data := getattr(error, "data", None)) is not None:
                 problem["data"] = data
             self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": problem})

@@ -29,7 +29,7 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, Stdio
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
 from mcp_magic.flight.attempt import current_attempt, keep_alive
-from mcp_magic.protocol import say
+from mcp_magic.protocol import INTERNAL_ERROR, say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
@@ -295,7 +295,7 @@ def _answer(crash: BaseException, context: Any) -> CallToolResult:
         return _failed_call(crash, str((context.params or {}).get("name", "")))
     from mcp import MCPError
 
-    raise MCPError(-32603, f"the server raised {_describe(_cause(crash))}")
+    raise MCPError(INTERNAL_ERROR, f"the server raised {_describe(_cause(crash))}")
 
 
 def crashed(crash: BaseException, tool: str) -> CallToolResult:
