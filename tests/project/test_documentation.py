@@ -120,6 +120,8 @@ async def run(monkeypatch, tmp_path):
         if not opened:
             opened.append(host)
             await _servers(page, shell.user_ns)
+        # the number of a message depends on what went before
+        text = re.sub(r"(?<=%mcp trace )\d+", lambda _: str(host.trace.entries()[-1].number), text)
         done = await shell.run_cell_async(text, transformed_cell=shell.transform_cell(text), store_history=True)
         opened.extend(value for value in shell.user_ns.values() if isinstance(value, Host))
         error = done.error_before_exec or done.error_in_exec
