@@ -123,6 +123,8 @@ class Watch:
             await asyncio.wait({work}, timeout=seconds)
             if not work.done():
                 self._end("the time is up")
+            elif not work.cancelled() and (error := work.exception()) is not None:
+                self._end(f"{type(error).__name__}: {error}")
         finally:
             self._close()
             work.cancel()

@@ -1,10 +1,11 @@
-"""Log messages and lines of stderr are followed, from one session to the next."""
+"""Log messages and lines of stderr are followed, from one session to the next; a watch says why it ended."""
 
 from __future__ import annotations
 
 import asyncio
 
-from mcp_magic.watch import LogFollower
+from mcp_magic.watch import LogFollower, Watch
+from tests.support.changing_server import Changing
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 
@@ -42,3 +43,19 @@ async def test_following_ends_with_its_context(host):
         assert len(connection.notices.logs.watchers) == 1
         assert await follower.take() == []
     assert connection.notices.logs.watchers == []
+
+
+async def test_a_display_that_fails_ends_a_watch_with_its_reason(host):
+    changing = Changing()
+    await host.connect(changing.server, name="notes")
+    watch = Watch(host, "notes", "note://today", every=0.001)
+    await watch.open()
+    changing.text = "two"
+
+    def draw() -> None:
+        if not watch.ended:
+            raise ValueError("no room")
+
+    async with asyncio.timeout(60):
+        await watch.follow(draw)
+    assert watch.ended == "ValueError: no room"
