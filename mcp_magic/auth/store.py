@@ -185,11 +185,19 @@ def _keyring(priority: float) -> Any:
     return backend
 
 
+_OBJECTS = ("tokens", "client", "metadata", "resource")  # members of a client's record that are JSON objects
+
+
 def _read(text: str | None) -> Record:
+    """Return the records of a server's clients, without what is damaged in them."""
     try:
         record = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return {}
+    for fields in record.values() if isinstance(record, dict) else ():
+        for name in _OBJECTS if isinstance(fields, dict) else ():
+            if not isinstance(fields.get(name, {}), dict):
+                del fields[name]
     return record if isinstance(record, dict) else {}
 
 

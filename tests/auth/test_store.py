@@ -169,6 +169,8 @@ def test_stores_keep_what_is_saved_under_the_server():
     assert store.load("host 1") == {"a": 2}
     store.path("host 1").write_text("{broken")
     assert store.load("host 1") == {}
+    store.path("host 1").write_text('{"a": {"tokens": 5, "client": {"client_id": "x"}, "authority": "https://login"}}')
+    assert store.load("host 1") == {"a": {"client": {"client_id": "x"}, "authority": "https://login"}}
     store.save("host 1", {})
     assert not store.path("host 1").exists()
 
