@@ -33,6 +33,7 @@ LAYERS = (
     "records",
     "loopback",
     "sqlite",
+    "junit",
     "trace",
     "flight",
     "consent",
