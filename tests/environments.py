@@ -104,6 +104,12 @@ TYPESCRIPT_PACKAGES = {
     "@modelcontextprotocol/node": "2.1.2",
 }
 
+CLIENT_PACKAGES = {"@modelcontextprotocol/client": "2.4.0", "@modelcontextprotocol/inspector": "2.12.0"}
+"""Clients of Node for the mock servers: the second TypeScript SDK, and the Inspector, which has a command line."""
+
+ADAPTER_PACKAGES = {"langchain-mcp-adapters": "0.3.2", "langchain": "1.5.2"}
+"""LangChain's own client, which needs the first SDK generation."""
+
 KERNEL_PACKAGES = {
     "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
     "kernel630": {"ipykernel": "6.30.1", "nest-asyncio": "1.6.0"},
@@ -233,6 +239,8 @@ make_mcp1 = partial(make_python, "mcp1", MCP1_PACKAGES)
 make_office = partial(make_python, "office", OFFICE_PACKAGES)
 make_tasks = partial(make_python, "tasks", TASKS_PACKAGES)
 make_motherduck = partial(make_python, "motherduck", MOTHERDUCK_PACKAGES)
+make_adapters = partial(make_python, "adapters", ADAPTER_PACKAGES)
+make_clients = partial(make_node, "clients", CLIENT_PACKAGES)
 
 
 def make_sdk(name: str) -> bool:
@@ -457,6 +465,8 @@ def main() -> None:
         ("motherduck", make_motherduck, MOTHERDUCK_PACKAGES),
         ("tasks", make_tasks, TASKS_PACKAGES),
         ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
+        ("clients", make_clients, CLIENT_PACKAGES),
+        ("adapters", make_adapters, ADAPTER_PACKAGES),
         *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
@@ -469,7 +479,7 @@ def main() -> None:
         ]
     if shutil.which("npm") is None:
         print("npm is not installed: the servers that run on Node are left out")
-        rows = [row for row in rows if row[0] not in ("node", "typescript", "axe", "conformance", "views")]
+        rows = [row for row in rows if row[0] not in ("node", "typescript", "clients", "axe", "conformance", "views")]
     with ThreadPoolExecutor(MAKERS) as makers:
         made = [makers.submit(make) for _, make, _ in rows]
     for (name, _, packages), making in zip(rows, made, strict=True):

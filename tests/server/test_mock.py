@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.cassette.cassette import Cassette
 from mcp_magic.errors import CassetteError
 from mcp_magic.server.mock import MockThread, mock_server
-from tests.environments import TYPESCRIPT_PACKAGES, cache, folder_of, make_node, make_sdk
 from tests.support.cassettes import hosting, written
 from tests.support.eliciting_server import trip_server
 from tests.support.persons import Scripted
@@ -261,47 +259,3 @@ def test_cassette_must_say_who_answers(tape, lines, name, message):
     written(tape, HEADER, *lines)
     with pytest.raises(CassetteError, match=message):
         mock_server(tape, name)
-
-
-FASTMCP = """
-import asyncio, site, sys
-site.addsitedir(sys.argv[1])
-from fastmcp import Client
-
-async def main():
-    async with Client(sys.argv[2]) as client:
-        print((await client.call_tool("add", {"a": 19, "b": 23})).structured_content["result"])
-        try:
-            await client.call_tool("add", {"a": 19, "b": 24})
-        except Exception as error:
-            print(error)
-
-asyncio.run(main())
-"""
-TYPESCRIPT = """
-const [sdk, url] = process.argv.slice(2)
-const { Client } = await import(`${sdk}/dist/esm/client/index.js`)
-const { StreamableHTTPClientTransport } = await import(`${sdk}/dist/esm/client/streamableHttp.js`)
-const client = new Client({ name: "test", version: "1" }, { capabilities: {} })
-await client.connect(new StreamableHTTPClientTransport(new URL(url)))
-console.log((await client.callTool({ name: "add", arguments: { a: 19, b: 23 } })).structuredContent.result)
-await client.callTool({ name: "add", arguments: { a: 19, b: 24 } }).catch((error) => console.log(error.message))
-await client.close()
-"""
-
-
-@pytest.mark.parametrize("sdk", ["fastmcp 3.4.10", "fastmcp 4.1.0", "typescript"])
-async def test_clients_of_other_frameworks_get_the_answers(mock, tmp_path, sdk):
-    if sdk == "typescript":
-        make_node("typescript", TYPESCRIPT_PACKAGES)
-        command, code, folder = [shutil.which("node") or "node"], TYPESCRIPT, "typescript/node_modules/sdk-1"
-    else:
-        make_sdk(sdk)
-        command, code, folder = [sys.executable, "-S"], FASTMCP, folder_of(sdk)
-    program = tmp_path / ("client.mjs" if sdk == "typescript" else "client.py")
-    program.write_text(code)
-    words = [*command, str(program), str(cache() / folder), mock(TUTORIALS / "quickstart.jsonl", "math")]
-    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
-    output, _ = await process.communicate()
-    assert output.decode().splitlines()[0] == "42"
-    assert "the nearest is add(a=19, b=23): arguments.b is 24 here, 23 there." in output.decode()
