@@ -21,6 +21,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from mcp_magic._text import clean, did_you_mean
+from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import slug, working_directory, working_path
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.servers import find_server
@@ -28,7 +29,7 @@ from mcp_magic.config.targets import is_path
 from mcp_magic.display.document import Badge, Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError, ConfigError, NotFoundError, TargetError
-from mcp_magic.ipython.commandline import help_for_all, parse, split_line
+from mcp_magic.ipython.commandline import help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import COMMANDS, SERVERS
 from mcp_magic.ipython.execution import interrupts, run_nested, until_interrupted
 from mcp_magic.ipython.extension import load
@@ -87,8 +88,10 @@ def main(words: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a server's text may have what no encoding has
+    targets: list[str] = []
     try:
-        status = _run(*_read(words), sys.stdout)
+        line, targets, as_json = _read(words)
+        status = _run(line, targets, as_json, sys.stdout)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -96,17 +99,39 @@ def main(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        print(_typed_here(f"{type(error).__name__}: {clean(str(error))}"), file=sys.stderr)
+        print(_typed_here(f"{type(error).__name__}: {clean(str(error))}", targets), file=sys.stderr)
         is_wrong = isinstance(error, WRONG_LINES) and not isinstance(error, AssertionError)
         return WRONG if is_wrong else FAILED
     return INTERRUPTED if interrupts.count else status
 
 
-def _typed_here(text: str) -> str:
-    """Return a text with its lines of `%mcp` as they are typed here, except those that assign a variable."""
+def _typed_here(text: str, targets: Sequence[str] = ()) -> str:
+    """Return a text with its lines of `%mcp` as they are typed here, except those that assign a variable.
+
+    Lines that need the session of `targets` open it again, except those that need none or only show help.
+    """
     connecting = r"`%mcp connect (?!--help)([^`]+)`"
     text = re.sub(connecting, lambda line: f"`{PROGRAM} --connect {shlex.quote(line[1])} ...`", text)
-    return re.sub(rf"(?<!= )%mcp (?!(?:{'|'.join(LASTING)})\b(?! --help|:))", f"{PROGRAM} ", text)
+    opening = " ".join([PROGRAM, *(f"--connect {shlex.quote(_shown(target))}" for target in targets)])
+    alone = rf"(?:{'|'.join((*TAKE_TARGET, *WITHOUT_SESSION))})\b|[\w-]+(?::| --help)"
+    lines = rf"(?<!= )%mcp (?!(?:{'|'.join(LASTING)})\b(?! --help|:))({alone})?"
+    return re.sub(lines, lambda line: f"{PROGRAM if line[1] else opening} {line[1] or ''}", text)
+
+
+def _shown(target: str) -> str:
+    """Return a target for a message: "TARGET" in place of one that has a secret."""
+    try:
+        words = tuple(split_line(target))
+    except CommandError:
+        return "TARGET"
+    return target if mask_arguments(words) == words else "TARGET"
+
+
+def _help(command: Command) -> str:
+    """Return the help of a subcommand, without the examples that only a notebook understands."""
+    text, title, examples = help_for_one(command).text.partition("\nexamples:\n")
+    lines = [line for line in examples.split("\n") if line.startswith("  %mcp ") and not re.search(r"[$`{\[]", line)]
+    return "\n".join([_typed_here(text), *([title.strip("\n")] if lines else []), *map(_typed_here, lines)])
 
 
 def _read(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
@@ -142,6 +167,9 @@ def _run(line: list[str], targets: list[str], as_json: bool, out: TextIO) -> int
         if command is None:
             return run_nested(magics.run_words(None, line))  # type: ignore[no-any-return] # it raises
         command = replace(command, title=f"{PROGRAM} {name}")
+        if {"-h", "--help"} & {*words[: words.index("--") if "--" in words else len(words)]}:
+            print(_help(command), file=out)
+            return DONE
         return run_nested(_Line(magics, command, words).run(targets, as_json, out))
 
 
@@ -163,8 +191,7 @@ class _Line:
     async def run(self, targets: Sequence[str], as_json: bool, out: TextIO) -> int:
         """Connect what the line needs, run it, print its value, and end the sessions; return the exit status."""
         try:
-            problems = [] if {"-h", "--help"} & {*self._words} else await self._connect(targets)
-            if problems:
+            if problems := await self._connect(targets):
                 print(*problems, sep="\n", file=sys.stderr)
                 return FAILED
             if self._command.name == "serve" and "--stdio" in self._words:
@@ -247,6 +274,7 @@ class _Line:
 
 
 TAKE_TARGET = ("connect", "doctor")  # the subcommands that connect by themselves
+WITHOUT_SESSION = ("config", "serve")  # subcommands that no session of --connect helps
 
 
 def _declaration() -> Declaration | None:

@@ -124,6 +124,14 @@ def test_a_line_without_a_server_says_how_to_connect_one(program):
     assert "`python -m mcp_magic --connect TARGET tools ...` connects one" in err
 
 
+def test_a_suggested_line_opens_the_session_again(program):
+    for target, opening in ((PLAIN, f"'{PLAIN}'"), (f"{PLAIN} --env TOKEN={SECRET}", "TARGET")):
+        _, err = program("--connect", target, "diff", "plain", status=2)
+        assert f"`{PROGRAM} --connect {opening} snapshot plain -o plain.mcp.json` writes one" in err
+    _, err = program("--connect", PLAIN, "call", "plain:add", "--jsno", status=2)
+    assert f"`{PROGRAM} call --help` shows" in err
+
+
 def test_a_server_that_does_not_start_has_status_one(program):
     program.declare("[servers.plain]\ncommand = 'no-such-program'\n")
     for words in (["tools"], ["--connect", "plain", "tools"]):
@@ -134,7 +142,12 @@ def test_help_is_of_the_program(program):
     out, _ = program("--help")
     assert "--connect TARGET" in out
     assert "\n  doctor  " in out
-    assert program("call", "--help")[0].startswith("python -m mcp_magic call [--timeout S]")
+    for words in (["call", "--help"], ["doctor", "x.py", "-h"]):
+        out, _ = program(*words)
+        assert out.startswith(f"{PROGRAM} {words[0]} [--")
+        examples = out.partition("\nexamples:\n")[2].splitlines()
+        assert len(examples) > 2
+        assert all(example.startswith(f"  {PROGRAM} {words[0]} ") for example in examples)
 
 
 def test_a_variable_of_the_environment_is_a_value(program):
