@@ -334,7 +334,7 @@ def home_loop(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Abstract
     return _home
 
 
-_wakeups: list[socket.socket] = []
+_wakeups: list[tuple[asyncio.AbstractEventLoop, socket.socket, socket.socket]] = []  # of the home loop, at most one
 
 
 def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
@@ -346,12 +346,18 @@ def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
     if IN_BROWSER or threading.current_thread() is not threading.main_thread():
         return
     previous = signal.set_wakeup_fd(-1)
-    if previous != -1 and previous not in [wakeup.fileno() for wakeup in _wakeups]:
+    if previous != -1 and previous not in [wakeup.fileno() for _, _, wakeup in _wakeups]:
         signal.set_wakeup_fd(previous)  # belongs to other code, for example asyncio
         return
+    while _wakeups:
+        former, *ends = _wakeups.pop()
+        with suppress(NotImplementedError):
+            former.remove_reader(ends[0])
+        for end in ends:
+            end.close()
     woken, wakeup = socket.socketpair()
-    _wakeups[:] = [woken, wakeup]
-    for end in _wakeups:
+    _wakeups.append((loop, woken, wakeup))
+    for end in (woken, wakeup):
         end.setblocking(False)
     with suppress(NotImplementedError):  # a loop without readers (Windows' proactor) wakes on its own
         loop.add_reader(woken, woken.recv, 4096)

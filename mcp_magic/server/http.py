@@ -78,18 +78,29 @@ async def serve(
     token: str = "",
     cassette: Path | None = None,
 ) -> Serving:
-    """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one."""
+    """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one.
+
+    Raises:
+        CommandError: The port cannot be had, or the token file cannot be written.
+    """
     if IN_BROWSER:
         raise CommandError("%mcp serve: this Python runs in a browser, where no other program can reach it.")
     listening = _socket(port)
     port = listening.getsockname()[1]
     serving = Serving(name, port, token or secrets.token_urlsafe(32), folder / f"{name}-{port}.token", cassette)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    serving.token_file.unlink(missing_ok=True)
-    opened = os.open(serving.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "w") as file:
-        file.write(serving.token)
-    await serving.start(server, listening)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        serving.token_file.unlink(missing_ok=True)
+        opened = os.open(serving.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w") as file:
+            file.write(serving.token)
+        await serving.start(server, listening)
+    except BaseException as error:
+        await serving.stop()
+        listening.close()
+        if isinstance(error, OSError):
+            raise CommandError(f"%mcp serve: the token file {serving.token_file}: {error.strerror}") from None
+        raise
     return serving
 
 

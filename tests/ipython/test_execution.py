@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 
 import psutil
 import pytest
@@ -87,3 +88,12 @@ async def test_the_start_of_a_process_is_not_cut_off(heard):
     with pytest.raises(KeyboardInterrupt), execution.interrupting(task):
         await task
     await until(lambda: psutil.Process().children() == before, timeout=10)
+
+
+def test_a_new_home_loop_closes_the_sockets_of_the_former():
+    with warnings.catch_warnings(record=True) as leaks:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(3):
+            with asyncio.Runner() as runner:
+                assert runner.run(execution.interruptible(work())) == "done"
+    assert [str(leak.message) for leak in leaks] == []

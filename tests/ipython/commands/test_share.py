@@ -15,6 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import host
 from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError, UnknownServerError, UnreachableError
 from mcp_magic.ipython.completion import candidates
+from mcp_magic.loopback import listen
 from mcp_magic.results.results import CheckFailedError
 from tests.support.asgi import serving
 from tests.support.cassettes import written
@@ -139,6 +140,15 @@ async def test_mock_is_served_with_a_token_until_it_is_stopped(magic, shell):
             assert "London" in result.content[0].text
     assert len(await magic("serve weather --stop")) == 0
     assert not Path(row["token in"]).exists()
+
+
+async def test_token_file_that_cannot_be_written_leaves_the_port_free(magic, monkeypatch):
+    (magic.folder / "runtime").write_text("a file, no folder")
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(magic.folder / "runtime"))
+    text = await magic.error(CommandError, f"serve math --cassette {TUTORIAL}")
+    port = int(text.partition("math-")[2].partition(".token: Not a directory")[0])
+    listen(port).close()
+    assert len(await magic("serve")) == 0
 
 
 async def test_line_for_stdio_and_what_a_mock_needs(magic):
