@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError
-from mcp_magic.ipython.commandline import parse, split_line
+from mcp_magic.ipython.commandline import parse
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,10 +21,11 @@ from urllib.parse import quote, unquote
 
 from mcp_magic import schema
 from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError
-from mcp_magic.ipython.commandline import Tab, split_line
+from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER
 from mcp_magic.ipython.execution import run_nested
 from mcp_magic.schema.commandline import as_word, escape_name, escape_text, read_item, unescape_word
+from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

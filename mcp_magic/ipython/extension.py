@@ -19,7 +19,7 @@ from mcp_magic._text import did_you_mean
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.errors import CommandError, MCPMagicError, ToolError, error_lines, on_one_line
 from mcp_magic.ipython.cells import Cells, CommStatus
-from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
+from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
 from mcp_magic.ipython.preload import Preload
@@ -27,6 +27,7 @@ from mcp_magic.ipython.settings import Settings
 from mcp_magic.ipython.views import Views
 from mcp_magic.loops import running_loop
 from mcp_magic.schema.commandline import as_command
+from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,10 +29,11 @@ from mcp_magic.config.targets import is_path
 from mcp_magic.display.document import Badge, Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError, ConfigError, NotFoundError, TargetError
-from mcp_magic.ipython.commandline import help_for_all, help_for_one, parse, split_line
+from mcp_magic.ipython.commandline import help_for_all, help_for_one, parse
 from mcp_magic.ipython.commands import COMMANDS, SERVERS
 from mcp_magic.ipython.execution import interrupts, run_nested, until_interrupted
 from mcp_magic.ipython.extension import load
+from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
     from argparse import Namespace

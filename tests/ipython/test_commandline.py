@@ -1,71 +1,17 @@
-"""How lines are split and parsed, the help of each subcommand, and what errors of lines advise."""
+"""How lines are parsed, the help of each subcommand, and what errors of lines advise."""
 
 from __future__ import annotations
 
 import ast
-import shlex
 import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.ipython.commandline import GROUPS, help_for_all, help_for_one, parse, split_line
+from mcp_magic.ipython.commandline import GROUPS, help_for_all, help_for_one, parse
 from mcp_magic.ipython.commands import AGENT, COMMANDS
-
-# Words
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("", []),
-        ("  call   math:add a=1 ", ["call", "math:add", "a=1"]),
-        ("call t text='two words'", ["call", "t", "text=two words"]),
-        ('call t x:={"a": [1, 2], "b c": "d e"} y=1', ["call", "t", 'x:={"a": [1, 2], "b c": "d e"}', "y=1"]),
-        ('call t x:="a b"', ["call", "t", 'x:="a b"']),
-        ("call t 'x:=[1, 2]'", ["call", "t", "x:=[1, 2]"]),
-        ("call t x={a + b} y={d['k'] if x > 1 else {}}", ["call", "t", "x={a + b}", "y={d['k'] if x > 1 else {}}"]),
-        ("connect {base + '/mcp'} --name x", ["connect", "{base + '/mcp'}", "--name", "x"]),
-        ('call t p={"x": 1, "y": [2]} n=1', ["call", "t", 'p={"x": 1, "y": [2]}', "n=1"]),
-        ('call t p={"x":1}', ["call", "t", 'p={"x":1}']),
-        ("call t p={'x': x, **more} n=1", ["call", "t", "p={'x': x, **more}", "n=1"]),
-        ("call t p={} q={{1, 2}}", ["call", "t", "p={}", "q={{1, 2}}"]),
-        ('call t {"a": 1} b=2', ["call", "t", '{"a": 1}', "b=2"]),
-        ("call t x={'}'} y=1", ["call", "t", "x={'}'}", "y=1"]),
-        ("connect -- python -c 'print(1)'", ["connect", "--", "python", "-c", "print(1)"]),
-        ("call t a=b=c", ["call", "t", "a=b=c"]),
-        ("call t x=", ["call", "t", "x="]),
-        (r"call t x=C:\Users\me\data.csv", ["call", "t", r"x=C:\Users\me\data.csv"]),
-        (r'call t x="C:\my files\a" y=\\server\share', ["call", "t", r"x=C:\my files\a", r"y=\\server\share"]),
-        (r"call t x=C:\data\ y=1", ["call", "t", "x=C:\\data\\", "y=1"]),
-        (r"call t x=it\'s y=\"q\" z='C:\'", ["call", "t", "x=it's", 'y="q"', "z=C:\\"]),
-        (r'call t x="say \"hi\"" y="C:\\" z="\d\'"', ["call", "t", 'x=say "hi"', "y=C:\\", r"z=\d\'"]),
-        (r"call t price=\$5 a\.b=1 \{x}", ["call", "t", r"price=\$5", r"a\.b=1", r"\{x}"]),
-        (r"connect C:\a.py -- sh -c a\ b \"c", ["connect", r"C:\a.py", "--", "sh", "-c", "a b", '"c']),
-        ('call t x=[1, 2] e=[{"name": "A"}] n=1', ["call", "t", "x=[1, 2]", 'e=[{"name": "A"}]', "n=1"]),
-        ("call t x=[1, 2", ["call", "t", "x=[1,", "2"]),
-        ("call t text='日本 語'", ["call", "t", "text=日本 語"]),
-        ("call t x={not closed", ["call", "t", "x={not", "closed"]),
-        ("ping weather   # is it there?", ["ping", "weather"]),
-        ("tools  #", ["tools"]),
-        ("call t x=#fff y='a # b' #tag", ["call", "t", "x=#fff", "y=a # b", "#tag"]),
-        ("connect http://a/b#c -- sh -c 'x # y'", ["connect", "http://a/b#c", "--", "sh", "-c", "x # y"]),
-    ],
-)
-def test_lines_are_split_as_a_person_means_them(line, words):
-    assert split_line(line) == words
-
-
-WORDS = st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=20)
-
-
-@given(st.lists(WORDS))
-def test_words_that_a_shell_quotes_are_split_again(words):
-    assert split_line(" ".join(shlex.quote(word) for word in words)) == words
-
+from mcp_magic.schema.words import split_line
 
 # Help
 
@@ -199,14 +145,6 @@ def test_line_that_cannot_be_parsed_says_why(line, message):
         parse(COMMANDS[name], words)
     shows = f"`%mcp {name} --help` shows what it takes."
     assert str(caught.value) == f"%mcp {name}: {message.replace('HELP', shows)}"
-
-
-def test_unclosed_quotation_says_how_to_quote():
-    with pytest.raises(CommandError) as caught:
-        split_line("call t text='two words")
-    assert str(caught.value) == (
-        "cannot read \"text='two words\": no closing quotation; a value with spaces goes in quotes: name='two words'"
-    )
 
 
 MEANT = {

@@ -13,11 +13,12 @@ from IPython.core.inputtransformer2 import TransformerManager
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import NotOfferedError
-from mcp_magic.ipython.commandline import Invocation, State, parse, split_line
+from mcp_magic.ipython.commandline import Invocation, State, parse
 from mcp_magic.ipython.commands import COMMANDS
 from mcp_magic.ipython.completion import argument_name, assigned, candidates, unquoted, valued
 from mcp_magic.results.content import read_line
 from mcp_magic.schema import as_word, call_line, parse_arguments, prompt_line
+from mcp_magic.schema.words import split_line
 from mcp_magic.session.subscriptions import check_announces
 from mcp_magic.ui.request_form import as_variables
 

@@ -54,6 +54,7 @@ LAYERS = (
     "server",
     "langchain",
     "agent",
+    "evaluation",
     "ui",
     "notebook",
     "testing",

@@ -22,8 +22,8 @@ from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
 from mcp_magic.display.document import display
 from mcp_magic.errors import ArgumentsError, ToolError
-from mcp_magic.ipython.commandline import split_line
 from mcp_magic.schema import example_arguments, parse_arguments
+from mcp_magic.schema.words import split_line
 from mcp_magic.ui.request_form import RequestForm
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.support import bundled, dash_server

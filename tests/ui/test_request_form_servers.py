@@ -13,10 +13,10 @@ from hypothesis import given, settings
 
 from mcp_magic import schema as s
 from mcp_magic.errors import ArgumentsError, ProtocolError
-from mcp_magic.ipython.commandline import split_line
 from mcp_magic.results.content import read_line
 from mcp_magic.schema import example, parse_arguments
 from mcp_magic.schema.patterns import Budget
+from mcp_magic.schema.words import split_line
 from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.support import bundled

@@ -15,7 +15,7 @@ from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import Asking
-from mcp_magic.ipython.commandline import ONE_TOOL, Argument, Implementation, Invocation, Tab, seconds_typed, split_line
+from mcp_magic.ipython.commandline import ONE_TOOL, Argument, Implementation, Invocation, Tab, seconds_typed
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
 from mcp_magic.map.pace import read_rate
@@ -24,6 +24,7 @@ from mcp_magic.map.rows import FILES, PerRow, column_source, read_table
 from mcp_magic.map.run import MapRun, map_steps
 from mcp_magic.schema.commandline import parse_arguments, read_item
 from mcp_magic.schema.convert import to_json_value
+from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
     import argparse
