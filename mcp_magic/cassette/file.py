@@ -118,7 +118,7 @@ class CassetteFile:
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
-            text = read_bytes(self.path, self.largest).decode("utf-8")
+            text = read_bytes(self.path, self.largest).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "no UTF-8"
             raise CassetteError(f"the cassette {self.path} cannot be read: {why}") from None
@@ -248,12 +248,12 @@ def _object(line: str) -> dict[str, Any] | str:
     try:
         value = json.loads(line)
     except json.JSONDecodeError:
-        return "not a JSON object; is it a cassette?"
+        return "not a JSON object (is it a cassette?)"
     except ValueError:
         return f"a number has more than {sys.get_int_max_str_digits():,} digits"
     except RecursionError:
         return f"nested deeper than {DEEPEST} levels"
-    return value if isinstance(value, dict) else "not a JSON object; is it a cassette?"
+    return value if isinstance(value, dict) else "not a JSON object (is it a cassette?)"
 
 
 class _Packing:

@@ -192,7 +192,7 @@ class _Mock:
         return session
 
     def _opening(self) -> dict[str, Any]:
-        """Return the recorded answer to the handshake, or to `server/discover`."""
+        """Return the recorded answer to the handshake, or to `server/discover`, whose members may be anything."""
         for session in self._recorded.sessions:
             for scene in session.scenes:
                 for step in scene.steps:
@@ -203,12 +203,17 @@ class _Mock:
 
     def _introduction(self) -> dict[str, Any]:
         opening = self._opening()
-        return {"capabilities": {}} | {n: opening[n] for n in ("capabilities", "instructions") if opening.get(n)}
+        kinds = (("capabilities", dict), ("instructions", str))
+        return {"capabilities": {}} | {
+            name: opening[name] for name, kind in kinds if isinstance(opening.get(name), kind)
+        }
 
     def _identity(self) -> dict[str, Any]:
         opening = self._opening()
-        identity = opening.get("serverInfo") or (opening.get("_meta") or {}).get(_SERVER_INFO)
-        return identity or {"name": self._recorded.name, "version": ""}
+        meta = opening.get("_meta")
+        identities = (opening.get("serverInfo"), meta.get(_SERVER_INFO) if isinstance(meta, dict) else None)
+        own = {"name": self._recorded.name, "version": ""}
+        return next((identity for identity in identities if isinstance(identity, dict)), own)
 
     async def _in_era(self, context: ServerRequestContext[Any, Any], params: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of 2026-07-28."""
@@ -254,8 +259,8 @@ class _Mock:
             if "requestState" in result:
                 params["requestState"] = result["requestState"]
             params["inputResponses"] = responses = {}
-            for name, question in (result.get("inputRequests") or {}).items():
-                responses[name] = _result(await _ask(context, question["method"], question.get("params")))
+            for name, method, asked in _questions(self._recorded.name, result.get("inputRequests")):
+                responses[name] = _result(await _ask(context, method, asked))
         raise MCPError(code=INTERNAL_ERROR, message=f"{self._recorded.name} asks more than {MOST_ROUNDS} times.")
 
 
@@ -428,6 +433,15 @@ async def _ask(context: ServerRequestContext[Any, Any], method: str, params: Any
     except (KeyError, ValueError):  # not of this version, or not understood
         return _refusal(method)
     return {"result": answer.model_dump(mode="json")}
+
+
+def _questions(server: str, requests: Any) -> list[tuple[str, str, Any]]:
+    """Return name, method and parameters of each question of a result; raise MCPError if one is no question."""
+    items = [] if requests is None else requests.items() if isinstance(requests, dict) else [("inputRequests", None)]
+    for name, question in items:
+        if not isinstance(question, dict) or not isinstance(question.get("method"), str):
+            raise MCPError(code=INTERNAL_ERROR, message=f"{server}: what was recorded as the question {name} is none.")
+    return [(name, question["method"], question.get("params")) for name, question in items]
 
 
 def _is_asked(context: ServerRequestContext[Any, Any], message: dict[str, Any]) -> bool:

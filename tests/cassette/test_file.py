@@ -87,6 +87,12 @@ async def test_half_a_line_and_lines_of_unknown_kinds_are_passed_over(tape):
             await math.call("add", a=1, b=2)
 
 
+def test_a_byte_order_mark_of_an_editor_is_passed_over(tmp_path):
+    path = written(tmp_path / "tape.jsonl", {"cassette": 1}, {"session": 1, "later": True})
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert Cassette(path, "replay").file.read() == [{"session": 1, "later": True}]
+
+
 def test_a_cassette_of_a_newer_format_is_refused(tmp_path):
     newer = written(tmp_path / "a.jsonl", {**lines(OLD)[0], "cassette": 2}, *lines(OLD)[1:])
     with pytest.raises(CassetteError) as failed, deck.holding(newer, "replay"):

@@ -226,6 +226,27 @@ async def test_server_that_ended_goes_on_in_its_next_session(mock, mode, tape):
         await client.call_tool("b")
 
 
+ODD = [{"serverInfo": "odd", "capabilities": [1], "instructions": 7}, {"_meta": "odd", "capabilities": None}]
+
+
+@pytest.mark.parametrize("opening", ODD, ids=["handshake", "meta"])
+async def test_odd_opening_leaves_the_name_of_the_server(mock, mode, tape, opening):
+    written(tape, HEADER, *session("old", *exchange(1, "initialize", {}, result=opening), *SHAKEN[2:], *CALLS[0]))
+    async with Client(mock(tape), mode=mode) as client:
+        assert (client.server_info.name, client.instructions) == ("old", None)
+        await client.call_tool("a")
+
+
+@pytest.mark.parametrize("requests", [[1], {"q": "?"}, {"q": {}}, {"q": {"method": []}}], ids=str)
+async def test_recorded_question_that_is_none_is_an_error(mock, tape, requests):
+    asking = {"resultType": "input_required", "inputRequests": requests}
+    written(tape, HEADER, *session("old", *SHAKEN, *exchange(2, "tools/call", {"name": "a"}, result=asking)))
+    async with Client(mock(tape), mode="legacy") as client:
+        with pytest.raises(MCPError, match=r"old: what was recorded as the question \w+ is none"):
+            await client.call_tool("a")
+        assert (await client.list_tools()).tools == []
+
+
 async def test_clients_do_not_take_the_answers_of_others(mock, tape):
     written(tape, HEADER, *session("old", *SHAKEN, *CALLS[0]))
     url = mock(tape)
