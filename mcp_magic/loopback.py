@@ -18,7 +18,7 @@ STOP_SECONDS = 5.0  # seconds that `stop` gives pending requests
 
 HEADER_SECONDS = 10.0  # seconds within which a new connection must send the headers of a request with the token
 
-MOST_STRANGERS = 64  # most connections that have not sent the token; one more closes the oldest
+MOST_STRANGERS = 256  # most connections that have not sent the token (yet); one more closes the oldest
 
 BACKLOG = 128  # connections that asyncio accepts at once; more wait in the system's queue without a file descriptor
 

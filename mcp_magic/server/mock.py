@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.cassette import match
 
-MOST_SESSIONS = 64  # client sessions, and questions of 2026-07-28, that are kept; one more drops the oldest
+MOST_SESSIONS = 256  # client sessions, and questions of 2026-07-28, that are kept; one more drops the oldest
 MOST_ROUNDS = 100  # rounds of questions for one request
 
 _CACHED = ("tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list")
@@ -184,7 +184,8 @@ class _Mock:
             over += map(self._sessions.pop, idle)
         if key not in self._sessions:
             while len(self._sessions) >= MOST_SESSIONS:
-                over.append(self._sessions.pop(next(iter(self._sessions))))
+                idle = [name for name, session in self._sessions.items() if not session.is_busy]
+                over.append(self._sessions.pop((idle or list(self._sessions))[0]))
             self._sessions[key] = _Session(self._cassette, self._recorded.rewound())
         session = self._sessions[key] = self._sessions.pop(key)  # the latest is the last
         for old in over:
@@ -241,7 +242,7 @@ class _Mock:
                     requests = {"inputRequests": {_QUESTION: question}, "requestState": state}
                     return _modern(context.method, {"resultType": "input_required", **requests})
                 await session.reply(message["id"], _refusal(message["method"]))
-        raise _ended(self._recorded.name)
+        raise session.end_error
 
     async def _in_session(self, context: ServerRequestContext[Any, Any], params: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of a session that the handshake has opened."""
@@ -251,7 +252,7 @@ class _Mock:
                 while (message := await exchange.next(context)) is not None and "method" in message:
                     await session.reply(message["id"], await _ask(context, message["method"], message.get("params")))
             if message is None:
-                raise _ended(self._recorded.name)
+                raise session.end_error
             result = _result(message)
             if result.get("resultType") != "input_required":
                 return _handshake(result)
@@ -277,6 +278,15 @@ class _Session:
         self._pump: asyncio.Task[None] | None = None
         self._context: ServerRequestContext[Any, Any] | None = None
         self._others: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @property
+    def end_error(self) -> MCPError:
+        """Why a request gets no answer."""
+        why = "the session here when it was recorded"
+        if self._is_closed:
+            why = f"this session: {MOST_SESSIONS} newer ones are open"
+        return MCPError(code=INTERNAL_ERROR, message=f"{self._recorded.name} ended {why}.")
 
     @property
     def is_busy(self) -> bool:
@@ -319,6 +329,7 @@ class _Session:
 
     async def close(self) -> None:
         """End the session."""
+        self._is_closed = True
         tasks = [task for task in (self._pump, *self._others) if task is not None]
         for task in tasks:
             task.cancel()
@@ -330,6 +341,8 @@ class _Session:
 
     async def _opened(self) -> ReplayTransport:
         """Return the transport of the recorded session; after its end, that of the next one."""
+        if self._is_closed:
+            raise self.end_error
         if self._transport is None:
             number = self._recorded.begin(in_process=False)
             while self._recorded.sessions[number].failure is not None:
@@ -487,10 +500,6 @@ def _result(message: dict[str, Any]) -> dict[str, Any]:
         raise MCPError(code=error["code"], message=error["message"], data=error.get("data"))
     result: dict[str, Any] = message.get("result") or {}
     return result
-
-
-def _ended(name: str) -> MCPError:
-    return MCPError(code=INTERNAL_ERROR, message=f"{name} ended the session here when it was recorded.")
 
 
 def _modern(method: str, result: dict[str, Any]) -> dict[str, Any]:

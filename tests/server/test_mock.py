@@ -128,6 +128,26 @@ async def test_recorded_question_is_asked_in_the_era_of_the_client(mock, mode, e
     assert asked == ["Where to?", "Where to?"]
 
 
+@pytest.mark.parametrize(("most", "outcome"), [(2, "accept Oslo 2"), (1, "trip ended this session: 1 newer")])
+async def test_sessions_without_requests_are_dropped_first(mock, tape, monkeypatch, most, outcome):
+    monkeypatch.setattr("mcp_magic.server.mock.MOST_SESSIONS", most)
+    await record_trip(tape, "handshake")
+    url = mock(tape)
+
+    async def elicited(context: Any, params: Any) -> ElicitResult:
+        for _ in range(2):
+            async with Client(url, mode="legacy") as other:
+                await other.list_tools()
+        return ElicitResult(action="accept", content=PLAN)
+
+    async with Client(url, mode="legacy", elicitation_callback=elicited) as client:
+        try:
+            text = (await client.call_tool("plan", {})).content[0].text
+        except MCPError as error:
+            text = str(error)
+    assert text.startswith(outcome)
+
+
 class Model:
     """A sampler with one answer."""
 
