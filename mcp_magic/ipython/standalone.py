@@ -86,6 +86,9 @@ The exit status is 0; 1 if a check fails, a tool reports an error, or a server d
 
 def main(words: Sequence[str]) -> int:
     """Run a line, print its value or its error, and return the exit status."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # it is closed: without it, print would write errors to stdout
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115 # until the end
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a server's text may have what no encoding has

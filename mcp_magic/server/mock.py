@@ -84,12 +84,16 @@ def mock_server(path: Path, name: str | None = None, *, pauses: bool = False) ->
 
 
 async def serve_stdio(path: Path, name: str | None = None, *, pauses: bool = False) -> None:
-    """Answer over stdin and stdout until stdin ends; see `mock_server`."""
+    """Answer over stdin and stdout until one of them ends; see `mock_server`."""
+    import anyio
     from mcp.server.stdio import stdio_server
 
     server = mock_server(path, name, pauses=pauses)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    try:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    except* (BrokenPipeError, anyio.BrokenResourceError):  # nobody reads stdout any more
+        pass
 
 
 class MockThread:
@@ -450,11 +454,14 @@ async def _ask(context: ServerRequestContext[Any, Any], method: str, params: Any
 
 def _questions(server: str, requests: Any) -> list[tuple[str, str, Any]]:
     """Return name, method and parameters of each question of a result; raise MCPError if one is no question."""
-    items = [] if requests is None else requests.items() if isinstance(requests, dict) else [("inputRequests", None)]
-    for name, question in items:
+    if not isinstance(requests or {}, dict):
+        requests = {"inputRequests": requests}
+    questions: list[tuple[str, str, Any]] = []
+    for name, question in (requests or {}).items():
         if not isinstance(question, dict) or not isinstance(question.get("method"), str):
             raise MCPError(code=INTERNAL_ERROR, message=f"{server}: what was recorded as the question {name} is none.")
-    return [(name, question["method"], question.get("params")) for name, question in items]
+        questions.append((name, question["method"], question.get("params")))
+    return questions
 
 
 def _is_asked(context: ServerRequestContext[Any, Any], message: dict[str, Any]) -> bool:

@@ -212,6 +212,29 @@ def test_a_mock_serves_over_stdio_and_http_until_ctrl_c(program):
             serving.kill()
 
 
+@pytest.mark.parametrize(
+    ("closed", "status", "shows"),
+    [("<&-", 0, "3\n"), (">&-", 0, ""), ("a=x 2>&-", 2, ""), (">/dev/full", 1, "OSError: [Errno 28] No space left")],
+)
+def test_closed_and_full_streams_leave_the_exit_status(program, closed, status, shows):
+    program.declare(DECLARED)
+    line = f"{' '.join(program.words(['call', 'plain:add', 'a=1', 'b=2']))} {closed}"
+    ran = subprocess.run(line, shell=True, capture_output=True, env=program.variables, cwd=program.folder, check=False)
+    assert ran.returncode == status
+    assert (ran.stdout + ran.stderr).decode()[: len(shows) or None] == shows
+
+
+@pytest.mark.parametrize("closed", ["| true", ">&-", "<&-"])
+def test_a_mock_over_stdio_ends_quietly_without_its_streams(program, closed):
+    cassette = Path(__file__).parents[2] / "notebooks" / "cassettes" / "quickstart.jsonl"
+    line = " ".join(program.words(["serve", "math", "--cassette", str(cassette), "--stdio"]))
+    pings = '{ for n in 1 2 3; do echo \'{"jsonrpc":"2.0","id":1,"method":"ping"}\'; done; }'
+    ran = subprocess.run(
+        f"{pings} | {line} {closed}", shell=True, capture_output=True, env=program.variables, check=True
+    )
+    assert ran.stderr == b""
+
+
 def test_a_reader_that_has_enough_ends_it_quietly(program):
     line = " ".join(program.words(["--help"]))
     ran = subprocess.run(f"{line} | true", shell=True, capture_output=True, env=program.variables, check=True)
