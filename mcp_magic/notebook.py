@@ -17,6 +17,7 @@ from mcp_magic import _startup as startup
 from mcp_magic._host import Host as CoreHost
 from mcp_magic._text import free_name
 from mcp_magic.config.targets import resolve_target
+from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from mcp_magic.auth.login import Authorizer
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Approver
+    from mcp_magic.display.listing import Listing
     from mcp_magic.map.bench import Bench
     from mcp_magic.server.snapshot import Changes
+    from mcp_magic.server.verification import Verification
 
 EXIT_SECONDS = 8.0  # most seconds that an exiting kernel waits for its servers
 
@@ -193,6 +196,44 @@ class NotebookHost(CoreHost):
 
         connection, definition = await self.resolve(tool)
         return await run_bench(connection, definition.name, arguments or {}, **options)
+
+    @on_own_loop_unless_closed
+    async def verify(self, path: Path, *servers: str, **options: Any) -> Verification:
+        """Send the requests of a cassette to the live servers, and compare the answers with the recorded ones.
+
+        `Verification.check` fails where an answer differs.
+
+        Args:
+            path: The cassette.
+            *servers: Names of its servers, `"shop=shop_next"` for a live one with another name; without any, all.
+            **options: `every` (also calls of tools that are not read-only, after one question), `ignore` (patterns of
+                paths), `secrets` (values in place of masked arguments, by name), `timeout` (seconds of each request).
+
+        Raises:
+            CassetteError: The file cannot be read, or has no such server.
+            UnknownServerError: A server is not connected.
+        """
+        from mcp_magic.server.verification import verifier
+
+        run = verifier(path, servers, self.connections, self.reports, **options)
+        await run.run()
+        return run.verification
+
+    @on_own_loop_unless_closed
+    async def record_again(self, path: Path, *servers: str, **options: Any) -> Listing:
+        """Send the requests of a cassette again, and add the answers and what varies; replays do not change.
+
+        It takes the arguments of `verify`, and returns what varies, which `verify` ignores from now on.
+
+        Raises:
+            CassetteError: The file cannot be read or written, or has no such server.
+            UnknownServerError: A server is not connected.
+        """
+        from mcp_magic.server.verification import verifier
+
+        run = verifier(path, servers, self.connections, self.reports, **options)
+        await run.run("record again")
+        return run.keep_answers()
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

@@ -10,13 +10,16 @@
     {"session": 1, "exited": "exit code 3"}
     {"session": 2, "failed": "ServerExitedError", "message": "..."}
     {"title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
+    {"again": "math", "method": "tools/call", "params": {"name": "now"}, "result": {...}}
+    {"mask": "math", "method": "tools/call", "name": "now", "path": "result.structuredContent.at", "types": ["string"]}
     {"blob": "3f2a…", "base64": "iVBORw0KGgo…"}
     {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
     {"turn": 1, "chunk": {...}}
     {"turn": 1, "done": true}
     {"cut": 64000000}
 
-`cut` is the last line of a recording that reached its bound in bytes.
+`cut` is the last line of a recording that reached its bound in bytes. `again` is a later answer to a recorded request,
+`mask` what varies between the answers; replays do not use them.
 
 `pause` is the time since the previous line of the same session or turn, in seconds rounded to a tenth. Zero is not
 written, so that a new recording differs only where something has changed. Long base64 is written once. The kernel's
@@ -74,16 +77,25 @@ class CassetteFile:
         self._size = path.stat().st_size if path.exists() else 0
         self._unlock: weakref.finalize[Any, Any] | None = None
 
-    def read(self) -> list[dict[str, Any]]:
-        """Return its lines after the header, unpacked; CassetteError if they are wrong or would fill the memory."""
-        lines = self._lines()
+    def read(self, odd: list[str] | None = None) -> list[dict[str, Any]]:
+        """Return its lines after the header, unpacked; CassetteError if they are wrong or would fill the memory.
+
+        If there is a list `odd`, wrong lines after the header are left out, and their errors are added to it.
+        """
+        lines = self._lines(odd)
         self._check_header(next(lines, (0, {}))[1])
         self.begun = True
         blobs: dict[str, str] = {}
         unpacking = _Unpacking(blobs, self._here, UNPACKED * self.largest)
         entries: list[dict[str, Any]] = []
         for number, packed in lines:
-            entry = self._checked(number, packed, unpacking)
+            try:
+                entry = self._checked(number, packed, unpacking)
+            except CassetteError as error:
+                if odd is None:
+                    raise
+                odd.append(str(error))
+                continue
             if "blob" in entry:
                 blobs[entry["blob"]] = entry["base64"]
             else:
@@ -116,7 +128,7 @@ class CassetteFile:
         file = as_word(str(self.path)) or "FILE"
         return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it again.")
 
-    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _lines(self, odd: list[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             text = read_bytes(self.path, self.largest).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +142,11 @@ class CassetteFile:
             if isinstance(entry, str) and number >= len(lines) and not text.endswith("\n"):
                 return  # the kernel died while writing this line
             if isinstance(entry, str):
-                raise self.damaged(f"line {number}", entry)
+                problem = self.damaged(f"line {number}", entry)
+                if odd is None or number == 1:
+                    raise problem
+                odd.append(str(problem))
+                continue
             yield number, entry
 
     def begin(self, by: str) -> None:

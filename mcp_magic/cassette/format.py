@@ -11,6 +11,9 @@ from typing import Annotated, Any, Required
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic supports the one of `typing` only from Python 3.12 on
 
+from mcp_magic.cassette.masks import read_pattern
+from mcp_magic.errors import ArgumentsError
+
 Number = Annotated[int, Field(ge=0, le=10**9)]
 Seconds = Annotated[float, Field(ge=0, le=10**6, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=1000)]
@@ -101,6 +104,24 @@ class _Report(TypedDict, total=False):
     lint: _Lint
 
 
+class _Again(TypedDict, total=False):
+    again: Required[Text]
+    method: Required[Text]
+    params: dict[str, Any] | None
+    result: dict[str, Any]
+    error: _Failure
+
+
+class _Mask(TypedDict, total=False):
+    mask: Required[Text]
+    method: Required[Text]
+    name: Text
+    path: Required[Text]
+    types: list[Text]
+    order: bool
+    why: str
+
+
 class _Cut(TypedDict):
     cut: Number
 
@@ -111,6 +132,8 @@ _KINDS: dict[str, Any] = {
     "server": _Head,
     "session": _Line,
     "steps": _Report,
+    "again": _Again,
+    "mask": _Mask,
     "cut": _Cut,
 }
 """Member that tells the kind -> schema; the first match counts."""
@@ -136,6 +159,8 @@ def problem_of(entry: dict[str, Any]) -> str:
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     if kind == "session":
         return _of_message(entry)
+    if kind == "mask":
+        return _of_mask(entry)
     return _of_report(entry) if kind == "steps" else ""
 
 
@@ -145,6 +170,14 @@ def _of_message(entry: dict[str, Any]) -> str:
     if "id" not in entry:
         return "it has neither method nor id"
     return "" if "result" in entry or "error" in entry else "it has neither result nor error"
+
+
+def _of_mask(entry: dict[str, Any]) -> str:
+    try:
+        read_pattern(entry["path"])
+    except ArgumentsError as error:
+        return f"path: {error}"
+    return ""
 
 
 def _of_report(entry: dict[str, Any]) -> str:

@@ -383,11 +383,16 @@ def _value(value: Any) -> str:
 
 @dataclass
 class Content:
-    """The content of a cassette: servers and their sessions, turns of models, the doctor's reports."""
+    """The content of a cassette: servers and their sessions, turns of models, the doctor's reports.
+
+    Replays do not use `again`, the later answers to recorded requests, and `masks`, what varies between answers.
+    """
 
     servers: dict[str, Server] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
     examined: list[dict[str, Any]] = field(default_factory=list)
+    again: list[dict[str, Any]] = field(default_factory=list)
+    masks: list[dict[str, Any]] = field(default_factory=list)
     sessions: int = 0
     cut: int = 0  # the bytes at which the recording ended before its sessions
 
@@ -406,6 +411,8 @@ def read(entries: Iterable[dict[str, Any]]) -> Content:
             lines.setdefault(entry["session"], []).append(entry)
         elif "steps" in entry:
             content.examined.append(entry)
+        elif "again" in entry or "mask" in entry:
+            (content.again if "again" in entry else content.masks).append(entry)
         content.cut = entry.get("cut", content.cut)
     content.sessions = max(heads, default=0)
     for number, head in heads.items():

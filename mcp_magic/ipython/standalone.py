@@ -33,6 +33,7 @@ from mcp_magic.ipython.commandline import help_for_all, help_for_one, parse
 from mcp_magic.ipython.commands import COMMANDS, SERVERS
 from mcp_magic.ipython.execution import interrupts, run_nested, until_interrupted
 from mcp_magic.ipython.extension import load
+from mcp_magic.results.results import CheckFailedError
 from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
@@ -201,9 +202,13 @@ class _Line:
             if self._command.name == "serve" and "--stdio" in self._words:
                 await self._serve_stdio(out)
                 return DONE
-            value = await self._run(self._command, *self._words)
-            text = _json(value) if as_json else self._text(value)
-            print(text, end="\n" if text else "", file=out, flush=True)
+            try:
+                value = await self._run(self._command, *self._words)
+            except CheckFailedError as error:
+                if hasattr(error.result, "ok"):  # a report of many checks
+                    self._print(error.result, as_json, out)
+                raise
+            self._print(value, as_json, out)
             if self._magics.state.served:
                 with until_interrupted():
                     await asyncio.Event().wait()
@@ -227,6 +232,10 @@ class _Line:
 
     async def _run(self, command: Command, *words: str) -> Any:
         return await self._magics.run_words(command, [*words], local_ns=dict(os.environ))
+
+    def _print(self, value: Any, as_json: bool, out: TextIO) -> None:
+        text = _json(value) if as_json else self._text(value)
+        print(text, end="\n" if text else "", file=out, flush=True)
 
     def _text(self, value: Any) -> str:
         """Return what a terminal shows of a value; "" if it was shown while the line ran."""
@@ -265,7 +274,15 @@ class _Line:
         return _problems(await self._run(COMMANDS["up"], *only))
 
     def _names(self, arguments: Namespace, declared: Collection[str]) -> list[str]:
-        """Return the servers that the line names: each SERVER and SERVER:TOOL, and other words that are declared."""
+        """Return the servers that the line names: each SERVER and SERVER:TOOL, and other words that are declared.
+
+        A line about the requests of a cassette means its servers.
+        """
+        if self._command.name == "verify" or getattr(arguments, "again", False):
+            from mcp_magic.cassette.requests import Recording
+            from mcp_magic.server.verification import live_names
+
+            return [*live_names(Recording(working_path(arguments.file)), arguments.servers).values()]
         names: list[str] = []
         for action in self._command.parser.arguments:
             typed, metavar = getattr(arguments, action.dest), str(action.metavar)

@@ -664,11 +664,14 @@ class Connection:
         params: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         max_total_timeout: float | None = None,
+        *,
+        is_shown: bool = True,
     ) -> dict[str, Any]:
         """Send any request and return the `result` of its answer, unchecked and unconverted.
 
         The session adds to `_meta` what its protocol version requires. `tools/call` goes through consent as the user's
-        own call. The parameters are objects that convert to JSON; the time-outs are those of `call_tool`.
+        own call. The parameters are objects that convert to JSON; the time-outs are those of `call_tool`. `is_shown`
+        says whether it is shown while it waits.
 
         Raises:
             ArgumentsError: The parameters cannot be sent.
@@ -691,7 +694,7 @@ class Connection:
             return client.session.send_request(request, AnyResult)
 
         title = f"{self.name}: {method}"
-        how = Sending(Limits(timeout, max_total_timeout), is_call=True)
+        how = Sending(Limits(timeout, max_total_timeout), is_call=True, is_shown=is_shown)
         answer: dict[str, Any] = await self._sender.send(title, send, how)
         return answer
 

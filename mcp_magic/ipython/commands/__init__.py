@@ -69,6 +69,7 @@ COMMANDS = {
         Command("docs", "share", "Share", "writes a page about a server: its tools, prompts and resources"),
         Command("stubs", "share", "Share", "writes a typed Python module with a function for each tool"),
         Command("snapshot", "share", "Share", "writes a server's interface to a file"),
+        Command("verify", "verify", "Share", "sends what a cassette has to the live servers, and compares the answers"),
         Command("diff", "share", "Share", "shows what has changed since a snapshot, or between servers"),
     )
 }

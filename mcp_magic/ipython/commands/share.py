@@ -355,6 +355,10 @@ async def _record(invocation: Invocation, arguments: argparse.Namespace) -> List
         raise CommandError(f"%mcp record: {hints[arguments.file]}; a file of that name is ./{arguments.file}")
     if arguments.stop and arguments.file:
         raise CommandError("%mcp record takes FILE, or --stop")
+    if arguments.again:
+        return await _record_again(invocation, arguments)
+    if arguments.servers or arguments.all:
+        raise CommandError("%mcp record: SERVER and --all need --again; each server is recorded")
     if not arguments.file and (arguments.mode or arguments.pauses or arguments.in_process):
         raise CommandError("%mcp record: these options need FILE; to change a cassette in use, stop it first")
     if arguments.stop:
@@ -376,6 +380,17 @@ async def _record(invocation: Invocation, arguments: argparse.Namespace) -> List
     columns = ("cassette", "now", "servers", "models", "lines written", "answers played")
     empty = "nothing is recorded or replayed; `%mcp record FILE` begins"
     return Listing(rows, title="Cassette", columns=columns, empty=empty, note="; ".join(notes), kind="cassettes")
+
+
+async def _record_again(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    if not arguments.file or arguments.stop or arguments.mode or arguments.pauses or arguments.in_process:
+        raise CommandError("%mcp record: --again needs FILE, and takes SERVER and --all")
+    path = invocation.path(invocation.text(arguments.file))
+    if deck.cassette is not None and deck.cassette.path.resolve() == path.resolve():
+        raise CommandError(f"%mcp record: {arguments.file} is in use; `%mcp record --stop` first")
+    seconds = invocation.settings.call_timeout
+    options = {} if seconds is None else {"timeout": seconds}
+    return await invocation.host.record_again(path, *arguments.servers, every=arguments.all, **options)
 
 
 async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace) -> list[str]:
@@ -423,6 +438,9 @@ RECORD = Implementation(
             help="live: servers in this kernel run while others are replayed (default); replay: they are replayed, too",
         ),
         Argument("--stop", action="store_true", help="stop using the cassette; requests go to the real servers again"),
+        Argument("--again", action="store_true", help="send what FILE has again, to learn what varies"),
+        Argument("servers", nargs="*", metavar="SERVER", help="with --again: as for `%%mcp verify`"),
+        Argument("--all", action="store_true", help="with --again: also calls of tools that are not read-only"),
     ),
     examples=(
         "%mcp record tutorial.jsonl",
@@ -430,12 +448,15 @@ RECORD = Implementation(
         "%mcp record tutorial.jsonl --mode replay",
         "%mcp record",
         "%mcp record --stop",
+        "%mcp record tutorial.jsonl --again",
     ),
     details="The first run writes FILE. Later runs take all answers from it: no server is started, and no model is "
     "called. FILE holds every message and every turn of a model, secrets masked, one JSON object a line. Open "
     "sessions are opened again. A request that is not in FILE is an error that names the nearest one.\n\nIn notebooks "
     "that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and MCP_MAGIC_CASSETTE_MODE=MODE. "
-    "Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the trace again.",
+    "Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the trace again.\n\n--again adds a "
+    "second answer to each request, and what differs from the first (times, ids): `%mcp verify FILE` ignores its "
+    "values. Replays do not change.",
 )
 
 

@@ -1,0 +1,268 @@
+"""Differences between two JSON values, and masks: the paths at which values may vary.
+
+A path is `result.structuredContent.rows[0].id`. A mask has a pattern of a path, which may begin anywhere
+(`rows[*].id`), and concerns all below it. Masks are inferred from two recordings: what differs between them varies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic._text import plural
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.resolve import is_number, json_equal
+from mcp_magic.schema.secrets import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    Path = tuple[str | int, ...]
+    Pattern = tuple[str | int | None, ...]  # None is any member or item
+
+VALUE, SHAPE = "value", "shape"  # kinds of differences
+
+LONGEST = 60  # characters of a value in a difference
+MOST_DIFFERENCES = 1000  # differences of two values that are looked for
+DEEPEST = 200  # levels that are compared; what is nested deeper is compared as a whole
+
+_MISSING = object()  # stands for a member that is not there
+_PART = re.compile(r'\.?(?P<name>[^.\[\]"]+)|\[(?P<index>\d+|\*)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
+_PLAIN = re.compile(r"[^\s.\[\]\"*']+")
+
+
+class Difference(NamedTuple):
+    """One difference: its path, whether it is one of the shape (types and members) or of a value, and both sides."""
+
+    path: str
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'it'}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A pattern of paths whose values may vary.
+
+    Attributes:
+        path: The pattern.
+        types: The JSON types that a value may have there, `"missing"` for none; empty: anything.
+        is_order: Whether only the order of a list varies, not what is in it.
+        why: Why, in words.
+    """
+
+    path: str
+    types: tuple[str, ...] = ()
+    is_order: bool = False
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        read_pattern(self.path)  # raises if it is none
+
+    def covers(self, path: Path) -> bool:
+        """Whether the pattern fits the end of a path."""
+        pattern = read_pattern(self.path)
+        return len(pattern) <= len(path) and all(
+            part is None or part == step for part, step in zip(pattern, path[len(path) - len(pattern) :], strict=True)
+        )
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value has one of the types."""
+        return not self.types or type_of(value) in self.types
+
+
+@lru_cache(maxsize=1000)
+def read_pattern(text: str) -> Pattern:
+    """Return the parts of a pattern.
+
+    Raises:
+        ArgumentsError: It is none.
+
+    >>> read_pattern('rows[*].id'), read_pattern('a["b.c"][0].*')
+    (('rows', None, 'id'), ('a', 'b.c', 0, None))
+    """
+    parts: list[str | int | None] = []
+    at = 0
+    while at < len(text):
+        match = _PART.match(text, at)
+        if match is None:
+            break
+        name, index, quoted = match["name"], match["index"], match["quoted"]
+        if "*" in (name, index):
+            parts.append(None)
+        elif index is not None:
+            parts.append(int(index))
+        else:
+            parts.append(name if name is not None else _unquoted(quoted))
+        at = match.end()
+    if at < len(text) or not parts:
+        examples = "result.content[0].text or rows[*].id"
+        raise ArgumentsError(f"{one_line(text, 100)!r} is no path in an answer; write {examples}")
+    return tuple(parts)
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        raise ArgumentsError(f"{one_line(text, 100)!r} is no member in JSON") from None
+
+
+def path_text(path: Iterable[str | int | None]) -> str:
+    """Return a path, or a pattern, as text.
+
+    >>> path_text(("result", "rows", None, "a b")), path_text(("rows", 0))
+    ('result.rows[*]["a b"]', 'rows[0]')
+    """
+    text = ""
+    for part in path:
+        if isinstance(part, str):
+            text += f".{part}" if _PLAIN.fullmatch(part) else f"[{json.dumps(part, ensure_ascii=False)}]"
+        else:
+            text += f"[{'*' if part is None else part}]"
+    return text.removeprefix(".")
+
+
+def type_of(value: Any) -> str:
+    """Return the JSON type of a value; `"missing"` for a member that is not there."""
+    if value is _MISSING:
+        return "missing"
+    if value is None:
+        return "null"
+    names = {bool: "boolean", str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "number")
+
+
+def value_text(value: Any) -> str:
+    """Return a value on a line, cut."""
+    if value is _MISSING:
+        return "missing"
+    if isinstance(value, dict | list) and len(json.dumps(value, default=str)) > LONGEST:
+        return plural(len(value), "members" if isinstance(value, dict) else "items")
+    return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
+
+
+@dataclass
+class Comparison:
+    """What differs between a recorded value and a live one, and which masks were needed."""
+
+    masks: Sequence[Mask]
+    differences: list[Difference] = field(default_factory=list)
+    ignored: dict[Mask, str] = field(default_factory=dict)  # and the first path that each covers
+
+    def compare(self, recorded: Any, live: Any, path: Path = ()) -> Comparison:
+        """Compare two values at a path, and return itself."""
+        if len(self.differences) >= MOST_DIFFERENCES or recorded == MASK or json_equal(recorded, live):
+            return self
+        mask = next((mask for mask in self.masks if mask.covers(path)), None)
+        if mask is not None and not mask.is_order:
+            self._compare_masked(mask, live, path)
+            return self
+        if mask is not None and isinstance(recorded, list) and isinstance(live, list):
+            self.ignored.setdefault(mask, path_text(path))
+            recorded, live = sorted(recorded, key=_sort_key), sorted(live, key=_sort_key)
+        self._compare_inside(recorded, live, path)
+        return self
+
+    def _compare_masked(self, mask: Mask, live: Any, path: Path) -> None:
+        if mask.allows(live):
+            self.ignored.setdefault(mask, path_text(path))
+        else:
+            self._add(path, SHAPE, f"{' or '.join(mask.types)} -> {type_of(live)}")
+
+    def _compare_inside(self, recorded: Any, live: Any, path: Path) -> None:
+        if type_of(recorded) != type_of(live):
+            self._add(path, SHAPE, f"{value_text(recorded)} -> {value_text(live)}")
+        elif isinstance(recorded, dict) and len(path) < DEEPEST:
+            for name in dict.fromkeys((*recorded, *live)):
+                self.compare(recorded.get(name, _MISSING), live.get(name, _MISSING), (*path, name))
+        elif isinstance(recorded, list) and len(path) < DEEPEST:
+            if len(recorded) != len(live):
+                self._add(path, VALUE, f"{plural(len(recorded), 'items')} -> {len(live):,}")
+            for number, (before, now) in enumerate(zip(recorded, live, strict=False)):
+                self.compare(before, now, (*path, number))
+        else:
+            self._add(path, VALUE, f"{value_text(recorded)} -> {value_text(live)}")
+
+    def _add(self, path: Path, kind: str, text: str) -> None:
+        self.differences.append(Difference(path_text(path), kind, text))
+
+    @property
+    def kind(self) -> str:
+        """The worst kind of difference, or ""."""
+        kinds = {difference.kind for difference in self.differences}
+        return SHAPE if SHAPE in kinds else VALUE if kinds else ""
+
+
+def _sort_key(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+# Masks from two recordings.
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?.{0,20})?|\d{1,2}:\d\d(?::\d\d)?.{0,6}")
+_ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|(?=\S*\d)[\w-]{8,64}")
+
+
+class _Varying(NamedTuple):
+    path: Path
+    types: tuple[str, ...]
+    is_order: bool
+    why: str
+
+
+def infer_masks(pairs: Iterable[tuple[Any, Any]]) -> list[Mask]:
+    """Return masks for what differs between two recordings of equal requests.
+
+    Where several items of a list vary, the mask is for all its items.
+    """
+    varying = [found for first, second in pairs for found in _differing(first, second, ())]
+    groups: dict[tuple[Pattern, bool], list[_Varying]] = {}
+    for variation in varying:
+        general: Pattern = tuple(None if isinstance(part, int) else part for part in variation.path)
+        groups.setdefault((general, variation.is_order), []).append(variation)
+    masks: list[Mask] = []
+    for (general, is_order), members in groups.items():
+        paths = {member.path for member in members}
+        pattern: Pattern = general if len(paths) > 1 else members[0].path
+        types = tuple(dict.fromkeys(type_ for member in members for type_ in member.types))
+        masks.append(Mask(path_text(pattern), types, is_order, members[0].why))
+    return masks
+
+
+def _differing(first: Any, second: Any, path: Path) -> Iterator[_Varying]:
+    types = tuple(dict.fromkeys((type_of(first), type_of(second))))
+    if json_equal(first, second) or MASK in (first, second):
+        return
+    if isinstance(first, dict) and isinstance(second, dict) and len(path) < DEEPEST:
+        for name in dict.fromkeys((*first, *second)):
+            yield from _differing(first.get(name, _MISSING), second.get(name, _MISSING), (*path, name))
+    elif isinstance(first, list) and isinstance(second, list) and len(path) < DEEPEST:
+        if len(first) != len(second):
+            yield _Varying(path, types, False, "a list of varying length")
+        elif sorted(map(_sort_key, first)) == sorted(map(_sort_key, second)):
+            yield _Varying(path, types, True, "a list of varying order")
+        else:
+            for number, (before, now) in enumerate(zip(first, second, strict=True)):
+                yield from _differing(before, now, (*path, number))
+    elif path:
+        yield _Varying(path, types, False, _why(first, second))
+
+
+def _why(first: Any, second: Any) -> str:
+    if _MISSING in (first, second):
+        return "a member that is not always there"
+    if is_number(first) and is_number(second):
+        return "a number"
+    if not (isinstance(first, str) and isinstance(second, str)):
+        return "a value"
+    for pattern, kind in ((_TIME, "a time"), (_ID, "an id")):
+        if pattern.fullmatch(first) and pattern.fullmatch(second):
+            return kind
+    return "a text"
