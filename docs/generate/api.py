@@ -33,6 +33,7 @@ PAGES = {
             "mcp_magic.session.services.Services",
             "mcp_magic.trace.trace.Tap",
             "mcp_magic.server.snapshot.Changes",
+            "mcp_magic.server.verification.Verification",
         ],
     ),
     "Where servers are": (

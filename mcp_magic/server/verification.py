@@ -331,6 +331,7 @@ class Outcome:
     answer: dict[str, Any] = field(default_factory=dict)
     unfit: str = ""
     problem: str = ""  # why there is no answer
+    surprise: str = ""  # what it asked that was not recorded
     is_denied: bool = False
 
 
@@ -427,7 +428,7 @@ class _Server:
             outcome.answer = {"result": {kind: by_key(request.method, pages)}}
         else:
             outcome.answer = tap.last(request.method)
-        outcome.problem = answers.unknown or outcome.problem
+        outcome.surprise = answers.unknown
         outcome.answer = self._masker.mask_value(outcome.answer, schemas=request.method in SCHEMAS)
         return outcome
 
@@ -449,6 +450,8 @@ class _Server:
             return DENIED, outcome.problem, {}
         if request.method in LISTS:
             return self._judge_listing(request, outcome)
+        if outcome.surprise:
+            return STATUS_CHANGED, outcome.surprise, {}
         verdicts = [self._compared(request, recorded, outcome) for recorded in request.answers]
         return min(verdicts, key=lambda verdict: [*STATUSES].index(verdict[0]))
 
@@ -587,7 +590,7 @@ class Verifier:
             tool = f"{server.connection.name}:{request.name}" if request.name else server.connection.name
             self._ignored[f"ignored in {tool}: {path if mask.why == '--ignore' else mask.path} ({mask.why})"] = None
         self._answers.append((request, outcome.answer))
-        return _row(server, request, status, difference, seconds)
+        return _row(server, request, status, difference, round(seconds, 4))
 
     def keep_answers(self) -> Listing:
         """Add the answers to the cassette, and masks for what differs from the recorded ones; return the new masks.
@@ -616,7 +619,7 @@ class Verifier:
             rows,
             title=f"What varies in {self._recording.path.name}",
             columns=("tool", "path", "types", "why"),
-            empty="nothing varies",
+            empty="nothing else varies" if self._recording.masks else "nothing varies",
             note=f"{plural(count, 'answers')} added{left_out}",
             kind="masks",
         )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pexpect
 import pytest
 
-from tests.support import plain_server
+from tests.support import plain_server, shop_server
+from tests.support.cassettes import written
 from tests.support.kernels import environment
 
 if TYPE_CHECKING:
@@ -89,6 +90,32 @@ def test_a_failed_check_has_status_one(program):
     (program.folder / "rows.csv").write_text("a,b\n1,2\n3,4\n")
     assert "2 of 2 rows" in program("map", "plain:add", "--rows", "rows.csv")[0]
     assert "0 of 2 rows" in program("map", "plain:fail", "--rows", "rows.csv", "text=x{row.a}", status=1)[0]
+
+
+def test_a_cassette_is_verified_against_declared_servers(program):
+    def message(to: str, number: int, **members: object) -> dict[str, object]:
+        return {"session": 1, "to": to, "id": number, **members}
+
+    item = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    tool = {"name": "price", "inputSchema": item, "annotations": {"readOnlyHint": True}}
+    written(
+        program.folder / "shop.jsonl",
+        {"cassette": 1},
+        {"session": 1, "server": "shop", "transport": "stdio", "where": "python shop.py"},
+        message("server", 1, method="tools/list", params={}),
+        message("client", 1, result={"tools": [tool]}),
+        message("server", 2, method="tools/call", params={"name": "price", "arguments": {"item": "tea"}}),
+        message("client", 2, result={"content": [{"type": "text", "text": "3.0"}], "structuredContent": {"result": 3}}),
+    )
+    table = f"[servers.{{}}]\ncommand = '{sys.executable}'\nargs = ['{shop_server.__file__}', '{{}}']\n"
+    program.declare(table.format("shop", 1))
+    assert program("verify", "shop.jsonl")[0].startswith("shop.jsonl: 1 same, 1 ignored\n")
+    assert "nothing varies" in program("record", "shop.jsonl", "--again")[0]
+    program.declare(table.format("next", 2))
+    out, err = program("verify", "shop.jsonl", "shop=next", "--json", status=1)
+    assert [row["status"] for row in json.loads(out)] == ["ignored", "changed value"]
+    assert err.startswith("CheckFailedError: 1 of 2 requests of shop.jsonl: 1 changed value")
+    assert "declares no server 'shop'" in program("verify", "shop.jsonl", status=2)[1]
 
 
 @pytest.mark.parametrize(
