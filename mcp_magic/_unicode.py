@@ -38,22 +38,41 @@ INVISIBLE = f"{CONTROLS}{DIRECTIONS}{ZERO_WIDTH}{SHAPELESS}{TAGS}{SELECTORS}{PRI
 HIDDEN = re.compile(f"[{CONTROLS}{DIRECTIONS}{ZERO_WIDTH}{TAGS}]+")
 """What messages write out, whatever is beside it."""
 
+_ASCII = {
+    # Cyrillic, Greek, Armenian, Cherokee, Coptic, Lisu, and Latin letters of phonetics
+    "аеорсухіјѕԁһӏԛԝѵѡүҽАВЕНІЈКМОРСТУХЅԌԜѴҮӀ": "aeopcyxijsdhlqwvwyeABEHIJKMOPCTYXSGWVYI",
+    "αικνορυγχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿϜ": "aikvopuyxcjABEZHIKMNOPTYXCJF",
+    "հոսցօքգզԼՍՏՕ": "hnugopqqLUSO",
+    "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᏀᏃᏏᏒᏔᏕᏙᏚᏞᏟᏢᏦᏳᏴꭵꮁꮃꮓꮩꮪꮯ": "DRTiYAJEWMHGZbRWSVSLCPKGBirwzvsc",
+    "ⲞⲟⲤⲥⲢⲣⲔⲎⲘⲚⲦⲨⲬⲒ": "OoCcPpKHMNTYXI",
+    "ꓐꓑꓒꓓꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓔꓧꓪꓫꓬꓮꓰꓲꓳꓴꓦ": "BPdDGKJCZFMNLSRTHWXYAEIOUV",
+    "ɑɡɩᴄᴏᴠᴡᴢꜱ": "agicovwzs",
+}
+"""Letters, and the ASCII letters that they look like."""
+
 LOOKALIKES = (
-    "аеорсухіјѕԁһӏԛԝѵѡүҽАВЕНІЈКМОРСТУХЅԌԜѴҮӀ"  # Cyrillic
-    "αικνορυγχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿϜ"  # Greek
-    "հոսցօքգզԼՍՏՕ"  # Armenian
-    "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᏀᏃᏏᏒᏔᏕᏙᏚᏞᏟᏢᏦᏳᏴꭵꮁꮃꮓꮩꮪꮯ"  # Cherokee
-    "ⲞⲟⲤⲥⲢⲣⲔⲎⲘⲚⲦⲨⲬⲒ"  # Coptic
-    "ꓐꓑꓒꓓꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓔꓧꓪꓫꓬꓮꓰꓲꓳꓴꓦ"  # Lisu
-    "ɑɡɩᴄᴏᴠᴡᴢꜱ"  # Latin letters of phonetics
+    "".join(_ASCII)
     # characters that NFKC turns into ASCII: mathematical and full-width letters, Roman numerals, the Kelvin sign
-    "\u212a\u2160-\u217f\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5"
+    + "\u212a\u2160-\u217f\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5"
 )
 """Letters that look like ASCII ones.
 
 confusables.txt maps each to one ASCII letter. They are of the scripts that fonts draw in the same style, without those
 that are similar only in some fonts.
 """
+
+
+_LETTERS = {ord(letter): like for letters, likes in _ASCII.items() for letter, like in zip(letters, likes, strict=True)}
+_UNSEEN = re.compile(f"[{INVISIBLE}{JOINERS}]")
+
+
+def as_read(text: str) -> str:
+    """Return a text as a person reads it: without invisible characters, and with the ASCII letters that it looks like.
+
+    >>> as_read("r\u0435ad\u200b_file")
+    'read_file'
+    """
+    return unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).translate(_LETTERS)
 
 
 def escapes(text: str) -> str:

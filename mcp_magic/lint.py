@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import re
 import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._compat import IN_BROWSER
@@ -39,13 +41,26 @@ _MARKS = {ERROR: "✗ error", WARNING: "! warning", NOTE: "· note"}
 
 
 class Finding(NamedTuple):
-    """One problem of a definition: its code, severity and place, the problem (not escaped), and what to do about it."""
+    """One problem of a definition: its code, severity and place, the problem (not escaped), and what to do about it.
+
+    `server` is its server, where findings of several are together.
+    """
 
     code: str
     severity: str
     where: str
     problem: str
     todo: str
+    server: str = ""
+
+    @property
+    def place(self) -> str:
+        """The place, with the server in front if there are several."""
+        return f"{self.server}: {self.where}" if self.server else self.where
+
+    def masked(self, mask: Callable[[str], str]) -> Finding:
+        """Return it with secrets masked in its texts."""
+        return self._replace(where=mask(self.where), problem=mask(self.problem), todo=mask(self.todo))
 
 
 class Findings(Listing):
@@ -56,8 +71,14 @@ class Findings(Listing):
         columns = ("severity", "code", "where", "what", "to do")
         super().__init__(
             [
-                dict(zip(columns, (_MARKS[severity], code, *rest), strict=True))
-                for code, severity, *rest in self.findings
+                dict(
+                    zip(
+                        columns,
+                        (_MARKS[finding.severity], finding.code, finding.place, finding.problem, finding.todo),
+                        strict=True,
+                    )
+                )
+                for finding in self.findings
             ],
             title=title,
             columns=columns,
@@ -94,6 +115,12 @@ class Findings(Listing):
     def of(self, severity: str) -> list[Finding]:
         """Return the findings of one severity."""
         return [finding for finding in self.findings if finding.severity == severity]
+
+    def masked(self, mask: Callable[[str], str]) -> Findings:
+        """Return them with secrets masked in all texts."""
+        masked = Findings([finding.masked(mask) for finding in self.findings], title=self.title)
+        masked.note, masked.empty = self.note, self.empty
+        return masked
 
     @property
     def ok(self) -> bool:
@@ -228,14 +255,38 @@ MAX_INSTRUCTIONS = 100_000  # most characters of a text that are checked
 _ORDERS = "instructions?|prompts?|rules|guidelines|directives|directions|constraints|training"
 _KEEP = "tell|mention|inform|reveal|disclose|notify|show|alert|warn"
 _SECRETS = (
-    r"(?:~|\$HOME|%USERPROFILE%)?[/\\]?\.(?:ssh|aws|gnupg|kube|docker)[/\\][\w./\\*-]*|\bid_(?:rsa|dsa|ecdsa|ed25519)\b"
+    r"(?:~|\$HOME|%USERPROFILE%)?[/\\]?\.(?:ssh|aws|gnupg|kube|docker)[/\\][\w./\\*-]*"
+    r"|(?<![a-z])id[_ ](?:rsa|dsa|ecdsa|ed25519)\b"
     r"|\.netrc\b|\.git-credentials\b|\.pypirc\b|\.npmrc\b|/etc/(?:passwd|shadow)\b|\bauthorized_keys\b"
     r"|\.(?:cursor|claude|vscode)[/\\][\w.-]+|\bclaude_desktop_config\.json\b|(?<![\w.])\.?mcp\.json\b"
 )
-_TAKE = "read|open|cat|load|include|pass|send|provide|attach|upload|access|fetch|get|copy|paste|put|append|contents? of"
+_TAKE = (
+    "read(?:ing)?(?! by)|open|cat|load|include|pass|send|provide|attach|upload|access(?! tokens?| keys?)|fetch|get|copy"
+    "|paste|put|append|hold|contain|contents? of|written in|what is in"
+)
 _PRIVATE = (
     r"system prompts?|(?:conversation|chat|message) history|(?:whole|entire|full|previous) conversation"
     r"|api[ _-]?keys?|private keys?|ssh keys?|environment variables|access tokens?"
+)
+
+# The same in other languages: German, French, Spanish and Portuguese, Italian, Russian, Chinese, Japanese, Korean.
+_FOREIGN_IGNORE = (
+    r"\b(?:ignorier|missacht|vergiss|vergesse)\w*[^.\n]{0,40}\b(?:anweisung|instruktion|vorgabe|regel)\w*"
+    r"|\b(?:ignor(?:e[zr]?|a|ad|en|i)|oublie[zr]?|olvida|esque[çc]a|dimentica)\b[^.\n]{0,40}"
+    r"\b(?:instructions|consignes|instrucciones|instru[çc][õo]es|istruzioni|r[èe]gles|reglas)\b"
+    r"|(?:игнорируй|забудь|не обращай внимания)\w*[^.\n]{0,40}(?:инструкци|указани|правил)"
+    r"|(?:忽略|无视|忘记|不要遵守)[^。\n]{0,20}(?:指令|指示|提示|规则)"
+    r"|(?:指示|命令|ルール)[^。\n]{0,12}(?:無視|忘れ)|(?:지시|명령|지침)[^.\n]{0,12}(?:무시|잊)"
+)
+_FOREIGN_SECRECY = (
+    r"\b(?:sag|teil|erwähn|informier|verrat|zeig)\w*[^.\n]{0,40}(?:benutzer|nutzer|anwender)\w*[^.\n]{0,30}"
+    r"\b(?:nicht|nichts|kein\w*)\b"
+    r"|\bne (?:le |lui )?(?:di[st]|dites|parle|r[ée]v[èe]le|informe|mentionne)\w*[^.\n]{0,30}\butilisateur"
+    r"|\b(?:no|não|non)\s(?:l[eo] |al? )?(?:dig|inform|mencion|revel|dir|menzion)\w*[^.\n]{0,30}"
+    r"\b(?:usuario|usuário|utente)"
+    r"|не (?:сообща|говори|рассказыва|показыва)\w*[^.\n]{0,30}пользовател"
+    r"|(?:不要|别|勿)(?:告诉|通知|告知|让)[^。\n]{0,6}用户"
+    r"|ユーザー[^。\n]{0,8}(?:知らせない|知らせず|伝えない|言わない|教えない)|사용자[^.\n]{0,10}(?:알리지|말하지)"
 )
 
 _PATTERNS = (
@@ -246,8 +297,9 @@ _PATTERNS = (
     ),
     (
         "tells the model to keep something from you",
-        rf"\b(?:do not|don'?t|never|must not|mustn'?t|should not|without|avoid)\b[^.\n]{{0,25}}\b(?:{_KEEP})(?:ing)?\b"
-        rf"[^.\n]{{0,30}}\b(?:the |to )*(?:user|human|person|anyone|anybody)\b(?!['\u2019]s)",
+        rf"\b(?:do not|don'?t|never|must not|mustn'?t|should not|without|avoid)\b(?! forget)[^.\n]{{0,25}}\b(?:{_KEEP})"
+        rf"(?:ing)?\b[^.;\n]{{0,30}}\b(?:the |to )*(?:user|human|person|anyone|anybody)\b(?!['\u2019]s)"
+        r"(?! (?:more than|twice|again))",
     ),
     (
         "has mark-up that models take for orders",
@@ -266,22 +318,45 @@ _PATTERNS = (
         r"(?:any|all|every|the other|another)\b[^.\n]{0,30}\b(?:tools?|functions?)\b"
         r"|\bwhen(?:ever)?\b[^.\n]{0,60}\b(?:tool|function|mcp)\b[^.\n]{0,40}\b(?:is|are|gets?|has been)\s"
         r"(?:called|used|invoked|run)\b[^.\n]{0,80}\b(?:must|always|instead)\b"
-        r"|\bdo not (?:use|call|invoke) (?:any )?other (?:tools?|functions?|servers?)\b",
+        r"|\b(?:do not|don'?t|never) (?:use|call|invoke) (?:any )?other (?:\w+ )?(?:tools?|functions?|servers?)\b"
+        r"|\bprefer(?:red)?\b[^.\n]{0,30}\b(?:all|any|every) other\b[^.\n]{0,30}\b(?:tools?|functions?|servers?)\b"
+        r"|\bbefore\b[^.\n]{0,30}\b(?:any|every|each)\b[^.\n]{0,60}\balways (?:prefix|prepend|append|add|include)\b",
     ),
     (
         "gives the model a new role",
         r"\byou are (?:now|no longer)\b|\bnew (?:system )?(?:instructions|prompt)\s*:"
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
+    (
+        "gives orders for the whole conversation",
+        r"\bfrom now on\b"
+        r"|\bfor the (?:rest|remainder|whole|entire)(?: of (?:the|this))? (?:conversation|session|chat)\b",
+    ),
+    (
+        "names a recipient",
+        r"\b(?:send|forward|mail|transmit|recipient|bcc)\b(?:(?!e\.g\.|example[ :,]|such as|like )[^\n]){0,80}?"
+        r"\b(?:to|becomes|is|at|as)\s+(?:\+\d{8,}|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)",
+    ),
+    ("tells the model to ignore its instructions", _FOREIGN_IGNORE),
+    ("tells the model to keep something from you", _FOREIGN_SECRECY),
     ("hides text far out of sight", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
     # not where it is quoted, or alone
-    ("has an HTML comment, which no page shows", r"(?!(?<=([`'\"]))<!--(?:-->)?\1)<!--(?!\s*-->)\s*\S"),
+    (
+        "has an HTML comment, which no page shows",
+        r"(?!(?<=([`'\"]))<!--(?:[^`\n]{0,60}?-->|\[if \w+\]>)?\1)<!--(?!\s*-->)\s*\S",
+    ),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
 _TRIGGER = re.compile(
-    r"(?i)ignore|disregard|forget|override|bypass|not|never|without|avoid|[<\[]|\.\w|/etc|id_|keys|json|send|post|upload"
-    r"|forward|leak|include|copy|pass|using|calling|invoking|running|when|you are|new |act as|\s{30}"
+    r"(?i)ignore|id |disregard|forget|override|bypass|not|never|without|avoid|[<\[]|\.\w|/etc|id_|keys|json|send|post"
+    r"|upload|forward|leak|include|copy|pass|using|calling|invoking|running|when|you are|new |act as|\s{30}|before"
+    r"|prefer|for the|from now|recipient|bcc|mail|ignor|olvida|oubli|vergiss|missacht|nutzer|utilisateur|[^\x00-\x7f]"
 )
+_PLAIN_BASE64 = str.maketrans("-_", "+/")
+_ABOUT_INJECTIONS = re.compile(r"(?i)\b(?:detect|scan|look|find|flag|check|test)(?:s|ing)?\b[^.\n]{0,60}$")
+_BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{40,}={0,2}(?![\w+/=-])")
+_SENTENCE = re.compile(r"(?:[A-Za-z',.]+ ){5,}[A-Za-z]+")
+MAX_DECODED = 20  # most words of a text that are decoded
 
 
 def suspicions(text: str) -> list[tuple[str, str]]:
@@ -289,10 +364,35 @@ def suspicions(text: str) -> list[tuple[str, str]]:
     text = text[:MAX_INSTRUCTIONS]
     if not text.isascii():
         text = unhidden(text)
+    if text.isidentifier():  # the name of an argument can ask, too
+        text = text.replace("_", " ")
+    encoded = [("holds a text in base64", words) for words in _encoded(text)]
     if not _TRIGGER.search(text):
-        return []
-    results = ((seems, pattern.search(text)) for seems, pattern in _COMPILED)
-    return [(seems, " ".join(match[0].split())[:100]) for seems, match in results if match]
+        return encoded
+    results: dict[str, str] = dict(encoded)
+    for seems, pattern in _COMPILED:
+        match = pattern.search(text) if seems not in results else None
+        if match and not _is_quoted(text, match):
+            results[seems] = " ".join(match[0].split())[:100]
+    return list(results.items())
+
+
+def _is_quoted(text: str, match: re.Match[str]) -> bool:
+    """Whether words are an example in quotation marks, of what a tool looks for."""
+    marks = text[match.start() - 1 : match.start()] in tuple("'\"`“") and text[match.end() : match.end() + 1] in tuple(
+        "'\"`”,."
+    )
+    return marks and _ABOUT_INJECTIONS.search(text[: match.start() - 1]) is not None
+
+
+def _encoded(text: str) -> Iterator[str]:
+    """Yield the sentences that a text has in base64."""
+    for match in itertools.islice(_BASE64.finditer(text), MAX_DECODED):
+        word = match[0].rstrip("=")[:4000].translate(_PLAIN_BASE64)
+        with suppress(ValueError):
+            decoded = base64.b64decode(word[: len(word) // 4 * 4]).decode("utf-8", "replace")
+            if sentence := _SENTENCE.search(decoded):
+                yield sentence[0][:100]
 
 
 # Descriptions and texts: missing, too long, hidden, or meant for the model alone.
@@ -659,10 +759,7 @@ def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
     yield from _arguments(tool, owner)
     yield from _hints(tool, owner)
     yield from _common(tool, owner)
-    for kind, schema in (("argument", tool.input_schema), ("output", tool.output_schema)):
-        yield from _text_findings(
-            (place(owner, where, kind), text) for where, text in itertools.islice(_texts_of_schema(schema), MAX_TEXTS)
-        )
+    yield from _text_findings(_tool_texts(tool, owner))
 
 
 def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -709,16 +806,15 @@ def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     yield from _duplicate_findings([a.name for a in arguments], f"{owner}, argument")
     yield from _undescribed([a.name for a in arguments if not (a.description or "").strip()], owner)
     yield from _common(prompt, owner)
-    pairs = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
-    yield from _text_findings((place(owner, name), text) for name, text in pairs)
+    yield from _text_findings(_prompt_texts(prompt, owner))
 
 
 def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
     uri = str(resource.uri)
     owner = f"resource {uri[:120]}"
     yield from _uri_findings(uri, owner)
-    yield from _text_findings([(owner, uri)])
     yield from _common(resource, owner)
+    yield from _text_findings(_resource_texts(resource, owner))
 
 
 def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
@@ -728,18 +824,55 @@ def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]
             "template-invalid", ERROR, owner, f"not a URI template: {problem}", "write it as RFC 6570 defines it"
         )
     yield from _common(template, owner)
+    yield from _text_findings(_common_texts(template, owner))
 
 
 def _common(item: Any, owner: str) -> Iterator[Finding]:
-    """Yield the problems of the names, texts and icons that all kinds have."""
-    hints_title = getattr(getattr(item, "annotations", None), "title", None)
-    strings = (item.name, item.title, hints_title, item.description)
-    yield from _text_findings((owner, text) for text in strings if text)
+    """Yield the problems of the icons that all kinds have."""
     for icon in item.icons or ():
         scheme = str(icon.src).partition(":")[0].lower()
         if scheme not in ("https", "data", "http"):
             problem = f"an icon comes from {scheme[:20]}:, which no host should load"
             yield Finding("icon-unsafe", ERROR, owner, problem, "https: or data:")
+
+
+def _common_texts(item: Any, owner: str) -> Iterator[tuple[str, str]]:
+    hints_title = getattr(getattr(item, "annotations", None), "title", None)
+    yield from ((owner, text) for text in (item.name, item.title, hints_title, item.description) if text)
+
+
+def _tool_texts(tool: Tool, owner: str) -> Iterator[tuple[str, str]]:
+    yield from _common_texts(tool, owner)
+    for kind, schema in (("argument", tool.input_schema), ("output", tool.output_schema)):
+        for where, text in itertools.islice(_texts_of_schema(schema), MAX_TEXTS):
+            yield place(owner, where, kind), text
+
+
+def _prompt_texts(prompt: Prompt, owner: str) -> Iterator[tuple[str, str]]:
+    yield from _common_texts(prompt, owner)
+    for argument in prompt.arguments or ():
+        texts = (argument.name, argument.title, argument.description)
+        yield from ((place(owner, argument.name), text) for text in texts if text)
+
+
+def _resource_texts(resource: Resource, owner: str) -> Iterator[tuple[str, str]]:
+    yield owner, str(resource.uri)
+    yield from _common_texts(resource, owner)
+
+
+_TEXTS: dict[str, Callable[[Any, str], Iterator[tuple[str, str]]]] = {
+    "tools": _tool_texts,
+    "prompts": _prompt_texts,
+    "resources": _resource_texts,
+    "templates": _common_texts,
+}
+
+
+def offered_texts(offers: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    """Yield each text of definitions by kind (`"tools"`, ...), with its place."""
+    for kind, (singular, name_of, _) in _KINDS.items():
+        for item in offers.get(kind, ()):
+            yield from _TEXTS[kind](item, f"{singular} {name_of(item)[:120]}")
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], str], Callable[[Any, str], Iterator[Finding]]]] = {

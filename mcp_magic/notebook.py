@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Approver
     from mcp_magic.display.listing import Listing
+    from mcp_magic.doctor.report import DoctorReport
     from mcp_magic.map.bench import Bench
     from mcp_magic.server.snapshot import Changes
     from mcp_magic.server.verification import Verification
@@ -135,6 +136,20 @@ class NotebookHost(CoreHost):
         from mcp_magic.langchain.content import langchain_resources
 
         return await langchain_resources(self, *sources)
+
+    async def doctor(self, target: Any = None, **options: Any) -> DoctorReport:
+        """Examine a server, or all connected ones together.
+
+        Args:
+            target: A server, as for `connect`; without it, what the connected servers do to each other.
+            **options: The options of `doctor.examine`.
+
+        Raises:
+            UnknownServerError: There is no target, and no server is connected.
+        """
+        from mcp_magic.doctor import examine, examine_all
+
+        return await (examine_all(self) if target is None else examine(self, target, **options))
 
     async def diff(self, server: str, target: Any, **options: Any) -> Changes:
         """Return what has changed in a server's interface, by its effect.

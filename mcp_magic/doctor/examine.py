@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import duration, join_names
+from mcp_magic._text import duration, join_names, plural
 from mcp_magic.auth.session import authenticator
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
+from mcp_magic.display.text import one_line
+from mcp_magic.doctor.flow import flow_findings
 from mcp_magic.doctor.http import (
     HttpProbe,
     LogInProbe,
@@ -28,8 +30,11 @@ from mcp_magic.doctor.http import (
     look_at_tls,
     why_hidden,
 )
+from mcp_magic.doctor.lookalikes import lookalike_findings
 from mcp_magic.doctor.report import WARNING, DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.servers import Server
 from mcp_magic.doctor.session import (
+    MAX_SHOWN,
     fetch_offers,
     judge_call,
     judge_capabilities,
@@ -39,9 +44,12 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
+from mcp_magic.doctor.shadowing import shadowing_findings
 from mcp_magic.doctor.stdio import ServerProcess, judge_ending, judge_eras, judge_garbage, open_by_hand
-from mcp_magic.errors import CassetteError, MCPMagicError
-from mcp_magic.lint import Finding, Findings, lint_offers
+from mcp_magic.errors import CassetteError, MCPMagicError, UnknownServerError
+from mcp_magic.lint import ERROR, Finding, Findings, lint_offers
+from mcp_magic.lint import WARNING as LINT_WARNING
+from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
 from mcp_magic.session.transports import open_transport
@@ -141,7 +149,8 @@ class _Examination:
         """Return the report, with secrets masked everywhere."""
         for step in self.steps.values():
             step.remarks = [Remark(status, *map(self._masked, texts)) for status, *texts in step.remarks]
-        return DoctorReport(self.title, list(self.steps.values()), self._findings)
+        findings = None if self._findings is None else self._findings.masked(self._masked)
+        return DoctorReport(self.title, list(self.steps.values()), findings)
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
@@ -461,3 +470,108 @@ def _label(target: Any) -> str:
 
     words = target if isinstance(target, list | tuple) else str(target).split()
     return " ".join(mask_arguments(tuple(str(word) for word in words)))[:100]
+
+
+# The connected servers together.
+
+TOGETHER = ("servers", "definitions", "instructions", "names", "flow")
+"""The steps of an examination of all connected servers."""
+
+_STEP_OF = {"other-server": "instructions", "names-alike": "names", "toxic-flow": "flow"}
+
+
+async def examine_all(host: Host) -> DoctorReport:
+    """Examine the open sessions together: what each offers, and what one does to another. Calls no tool.
+
+    Raises:
+        UnknownServerError: No server is connected.
+    """
+    sessions = list(host.connections.values())
+    if not sessions:
+        raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
+    steps = {name: Step(name) for name in TOGETHER}
+    findings: list[Finding] = []
+    servers: list[Server] = []
+    with _timed(steps["servers"]) as step:
+        for session in sessions:
+            if session.state != "open":
+                step.warn(f"{session.name} is {session.state}, and was left out", f"%mcp reconnect {session.name}")
+                continue
+            try:
+                server = await _server_of(host, session)
+            except MCPMagicError as error:
+                step.fail(
+                    session.spec.masked(one_line(str(error), 300)), "`%mcp logs` and `%mcp doctor` of it say more"
+                )
+                continue
+            servers.append(server)
+            counts = [plural(len(items), kind) for kind, items in server.offers.items() if items]
+            step.ok(
+                f"{session.name} ({session.spec.transport}: {session.spec.where}): {join_names(counts) or 'nothing'}"
+            )
+    with _timed(steps["definitions"]):
+        for server in servers:
+            linted = await host[server.name].lint()
+            findings += [finding._replace(server=server.name) for finding in linted.findings]
+    for name, look in (("instructions", shadowing_findings), ("names", lookalike_findings), ("flow", flow_findings)):
+        with _timed(steps[name]):
+            findings += look(servers)
+            await asyncio.sleep(0)
+    for server in servers:  # a text may be in a finding about another server
+        findings = [finding.masked(host[server.name].spec.masked) for finding in findings]
+    for name, step in steps.items():
+        if name != "servers":
+            own = [finding for finding in findings if _STEP_OF.get(finding.code, "definitions") == name]
+            _judge_together(own, step, len(servers))
+    title = f"{plural(len(servers), 'servers')} together: {join_names((server.name for server in servers), 6)}"
+    together = Findings(findings, title=f"Findings in {plural(len(servers), 'servers')}")
+    return DoctorReport(title, list(steps.values()), together)
+
+
+@contextmanager
+def _timed(step: Step) -> Iterator[Step]:
+    started = time.perf_counter()
+    yield step
+    step.seconds = time.perf_counter() - started
+
+
+async def _server_of(host: Host, session: Connection) -> Server:
+    """Return what a session offers, and which of its tools a consent rule denies or asks about."""
+    offers = {kind: await session.listing(kind) for kind in KINDS}
+    texts = [("server", session.instructions)] if session.instructions else []
+    guarded = []
+    for tool in offers["tools"]:
+        rules = (rule for rule in host.consent.rules if rule.names(f"{session.name}:{tool.name}"))
+        first = next((rule for rule in rules if not rule.is_conditional and rule.run is None), None)
+        if first is not None and first.action != "allow":
+            guarded.append(tool.name)
+    return Server(session.name, offers, texts, trusted=session.spec.trust, guarded=guarded)
+
+
+_CLEAN = {
+    "definitions": "no errors and no warnings in the definitions",
+    "instructions": "no text is about the tools of another server",
+    "names": "no names of different servers are equal or look alike",
+    "flow": "no tools that together could send your data to the outside",
+}
+
+
+def _judge_together(findings: list[Finding], step: Step, count: int) -> None:
+    """Note findings of a step, the worst first, and those of one step below one another."""
+    if step.name in ("instructions", "names") and count < 2:
+        step.skip("it takes two servers")
+        return
+    note = {ERROR: step.fail, LINT_WARNING: step.warn}
+    serious = [finding for finding in Findings(findings).findings if finding.severity in note or step.name == "flow"]
+    for finding in serious[:MAX_SHOWN]:
+        if finding.severity in note:
+            note[finding.severity](f"{finding.place}: {finding.problem} [{finding.code}]", finding.todo)
+        else:
+            step.note(f"{finding.problem}. {finding.todo}")
+    if len(serious) > MAX_SHOWN:
+        step.warn(f"{len(serious) - MAX_SHOWN} more errors and warnings: `.findings`")
+    notes = len(findings) - len(serious)
+    if notes:
+        step.note(f"{plural(notes, 'notes')}: `.findings`")
+    if not serious:
+        step.ok(_CLEAN[step.name])

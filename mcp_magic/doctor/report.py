@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_magic._text import plural
+from mcp_magic.config.masking import mask_text
 from mcp_magic.display.document import (
     Badge,
     Markup,
@@ -18,15 +19,17 @@ from mcp_magic.display.document import (
     tag,
     terminal_width,
 )
-from mcp_magic.display.text import shorten
-from mcp_magic.lint import wrapped
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.junit import Case, Suite
+from mcp_magic.lint import ERROR, wrapped
+from mcp_magic.sarif import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
-    from mcp_magic.lint import Findings
+    from mcp_magic.lint import Finding, Findings
 
 OK, WARNING, FAILURE, NOTE = "ok", "warning", "failed", "note"
 SKIPPED, NOT_REACHED = "not needed", "not reached"
@@ -204,3 +207,108 @@ def _lines(step: Step, width: int) -> list[str]:
         if remark.todo:
             lines += wrapped(f"→ {shorten(remark.todo, MAX_REPORT_TEXT)}", width - len(head), "  ", first="")
     return [(head if not number else " " * len(head)) + line for number, line in enumerate(lines)]
+
+
+# Reports and findings for other programs: SARIF and JUnit.
+
+FROM_FINDINGS = frozenset(("schemas", "definitions", "instructions", "names", "flow"))
+"""Steps whose errors and warnings are findings."""
+
+RULES = {
+    "definition-invalid": "a definition is invalid, and other hosts reject the whole list",
+    "schema-root": "the input schema of a tool is an object at its root",
+    "schema-invalid": "a schema is valid JSON Schema, by the metaschema of its dialect",
+    "schema-dialect": "`$schema` names a dialect that hosts know",
+    "schema-ref": "a `$ref` leads to a part of the same document",
+    "schema-required": "`required` lists properties",
+    "schema-default": "defaults and examples fit their own schema",
+    "schema-pattern": "a pattern is a small regular expression of ECMA 262",
+    "schema-large": "a schema is small enough to be read",
+    "schema-steps": "a schema is small enough to be checked",
+    "schema-root-choice": "OpenAI and Anthropic refuse a choice at the root of a schema",
+    "name-empty": "everything has a name",
+    "name-duplicate": "a name is listed once",
+    "name-provider": "model providers accept the name of a tool",
+    "name-argument": "model providers accept the names of arguments",
+    "name-long": "names are short enough to be used with the name of the server",
+    "name-lookalike": "a name is written in one script",
+    "description-missing": "tools and prompts have a description",
+    "argument-description": "arguments have a description",
+    "description-long": "a description has at most 4,000 characters",
+    "hidden-unicode": "a text has no characters that a person does not see",
+    "instruction-like": "a text gives a model no orders that the tool does not need",
+    "hints-contradict": "hints do not contradict finding other",
+    "hints-doubtful": "a read-only tool does not change anything",
+    "uri-invalid": "a URI is one by RFC 3986",
+    "template-invalid": "a URI template is one by RFC 6570",
+    "icon-unsafe": "an icon comes from `https:` or `data:`",
+    "other-server": "a text of a server gives no orders about the tools of another (tool shadowing)",
+    "names-alike": "names of tools and servers do not look alike over several servers",
+    "toxic-flow": "no tools together read private data, read what strangers write, and send to the outside",
+}
+"""What holds where a code of the lint is not found."""
+
+
+def results_of_findings(findings: Iterable[Finding], server: str, files: Mapping[str, str]) -> list[Result]:
+    """Return findings as results of SARIF; `files` has the file that declares a server, by its name."""
+    results = []
+    for code, severity, where, problem, todo, of in findings:
+        name = of or ("" if where == "all servers" else server)
+        text = f"{name and f'{name}: '}{where}: {problem}. To do: {todo}"
+        results.append(Result(code, severity, text, name, where, files.get(name, "")))
+    return results
+
+
+def results_of_report(report: DoctorReport, server: str, files: Mapping[str, str]) -> list[Result]:
+    """Return a report's failures, warnings and findings as results of SARIF."""
+    results = []
+    for step in report.steps:
+        for status, text, todo in step.remarks if step.name not in FROM_FINDINGS else ():
+            if status in (FAILURE, WARNING):
+                level = "error" if status == FAILURE else "warning"
+                words = f"{text}. To do: {todo}" if todo else text
+                results.append(
+                    Result(f"doctor/{step.name}", level, words, server, f"step {step.name}", files.get(server, ""))
+                )
+    return results + results_of_findings(report.findings.findings if report.findings else (), server, files)
+
+
+def rules_of(results: Iterable[Result]) -> dict[str, str]:
+    """Return the sentence that explains each rule."""
+    return {
+        result.rule: RULES.get(result.rule, f"the doctor's step {result.rule.rpartition('/')[2]} has no problems")
+        for result in results
+    }
+
+
+def suite_of_report(report: DoctorReport) -> Suite:
+    """Return the steps of a report as cases of JUnit; warnings are no failures."""
+    cases = []
+    for step in report.steps:
+        failures = [
+            f"{remark.text} → {remark.todo}" if remark.todo else remark.text
+            for remark in step.remarks
+            if remark.status == FAILURE
+        ]
+        skipped = step.remarks[0].text if step.status == SKIPPED else NOT_REACHED if not step.remarks else ""
+        cases.append(
+            Case(step.name, report.target, step.seconds or 0.0, _joined(failures), one_line(mask_text(skipped), 300))
+        )
+    return Suite(f"doctor {report.target}", cases)
+
+
+def suite_of_findings(findings: Findings, server: str) -> Suite:
+    """Return the codes of the lint as cases of JUnit: each that is found, and whether one of them is an error."""
+    cases = []
+    for code in sorted(findings.codes) or ["definitions"]:
+        errors = [
+            f"{finding.place}: {finding.problem} → {finding.todo}"
+            for finding in findings.of(ERROR)
+            if finding.code == code
+        ]
+        cases.append(Case(code, server, failure=_joined(errors)))
+    return Suite(f"lint {server}", cases)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(mask_text(one_line(line, MAX_REPORT_TEXT)) for line in lines)

@@ -250,9 +250,10 @@ class _Line:
             words = [target] if os.path.exists(target) else split_line(target)  # noqa: PTH110 # of any length
             if problems := _problems(await self._run(COMMANDS["connect"], *_with_file(words))):
                 return problems
-        if not targets and self._command.name in TAKE_TARGET:
+        takes_target = self._command.name in TAKE_TARGET and "--all" not in self._words
+        if not targets and takes_target:
             self._words = _with_file(self._words)
-        return [] if targets or self._command.name in (*TAKE_TARGET, "serve") else await self._connect_named()
+        return [] if targets or takes_target or self._command.name == "serve" else await self._connect_named()
 
     async def _connect_named(self) -> list[str]:
         arguments, _ = parse(self._command, self._words)

@@ -266,3 +266,14 @@ def test_a_reader_that_has_enough_ends_it_quietly(program):
     line = " ".join(program.words(["--help"]))
     ran = subprocess.run(f"{line} | true", shell=True, capture_output=True, env=program.variables, check=True)
     assert ran.stderr == b""
+
+
+def test_doctor_of_all_declared_servers_ends_by_errors_only(program):
+    program.declare(DECLARED)
+    out, _ = program("doctor", "--all", "--sarif", "all.sarif")
+    assert "Doctor: 1 server together: plain: " in out
+    assert json.loads((program.folder / "all.sarif").read_text())["version"] == "2.1.0"
+    _, err = program("doctor", "--all", "plain", status=2)
+    assert "python -m mcp_magic doctor: --all looks at the connected servers together" in err
+    (program.folder / "mcp_magic.toml").unlink()
+    assert "which server?" in program("doctor", "--all", status=2)[1]

@@ -34,6 +34,7 @@ LAYERS = (
     "loopback",
     "sqlite",
     "junit",
+    "sarif",
     "trace",
     "flight",
     "consent",

@@ -39,6 +39,7 @@ TESTED_ELSEWHERE = {
     "ask/question": "tests/ui/test_question_requests.py",
     "auth/session": "tests/auth/test_client.py",
     "calls/task": "tests/session/test_calls.py",
+    "doctor/servers": "tests/doctor/test_shadowing.py",
     "display/code": "tests/ui/test_request_form.py",
     "display/comms": "tests/kernel/test_comm_status.py",
     "display/diff": "tests/consent/test_definitions.py",

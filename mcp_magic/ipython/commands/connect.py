@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import ago, did_you_mean, duration, join_names
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
-from mcp_magic.config.project import load_declaration
+from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
@@ -37,7 +37,7 @@ from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 from mcp_magic.stderr import started_early
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
@@ -453,16 +453,96 @@ LOGOUT = Implementation(
 )
 
 
-async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
-    from mcp_magic.doctor.examine import examine
+_REPORT_FILES = (
+    Argument("--sarif", metavar="FILE", help="write what is wrong as SARIF 2.1.0, for code scanning"),
+    Argument("--junit", metavar="FILE", help="write the outcome as JUnit XML, for CI"),
+)
 
+
+async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
+    from mcp_magic.doctor.examine import examine, examine_all
+
+    if arguments.all:
+        _check_all(invocation, arguments)
+        report = await examine_all(invocation.host)
+        _write_report(invocation, arguments, report, "")
+        return report
     target = _one_target(invocation, arguments.target, "%mcp doctor")
     options = _session_options(invocation, arguments)
     if arguments.config:
         options["find_entry"] = _entries_of(invocation, arguments.config)[1]
     options = await _asked_for(invocation, target, options)
     own_options = {"name": arguments.name, "call": arguments.call, "login": arguments.login}
-    return await examine(invocation.host, target, **own_options, **options)
+    report = await examine(invocation.host, target, **own_options, **options)
+    _write_report(invocation, arguments, report, str(report.target))
+    return report
+
+
+def _write_report(
+    invocation: Invocation, arguments: argparse.Namespace, report: DoctorReport | Findings, server: str
+) -> None:
+    """Write a report, or findings, to the files of `--sarif` and `--junit`."""
+    if not (arguments.sarif or arguments.junit):
+        return
+    from mcp_magic.doctor.report import (
+        DoctorReport,
+        results_of_findings,
+        results_of_report,
+        rules_of,
+        suite_of_findings,
+        suite_of_report,
+    )
+    from mcp_magic.junit import write_junit
+    from mcp_magic.sarif import write_sarif
+
+    if arguments.sarif:
+        files = _declared_in(invocation, server, [*getattr(arguments, "target", ()), *invocation.command])
+        results = (
+            results_of_report(report, server, files)
+            if isinstance(report, DoctorReport)
+            else results_of_findings(report.findings, server, files)
+        )
+        write_sarif(invocation.path(invocation.text(arguments.sarif)), results, rules_of(results))
+    if arguments.junit:
+        suite = suite_of_report(report) if isinstance(report, DoctorReport) else suite_of_findings(report, server)
+        write_junit(invocation.path(invocation.text(arguments.junit)), [suite])
+
+
+def _declared_in(invocation: Invocation, server: str, words: Sequence[str]) -> dict[str, str]:
+    """Return server -> the file of this folder that starts or declares it; `words` are the target of `server`."""
+    files: dict[str, str] = {}
+    with suppress(ConfigError):
+        path = find_declaration(invocation.directory)
+        declared = {slug(name) for name in load_declaration(path).servers}
+        files |= {name: path.name for name in (server, *invocation.host) if slug(name) in declared}
+    commands = {server: [*words]}
+    for name, connection in invocation.host.connections.items():
+        if isinstance(spec := connection.spec, StdioSpec):
+            commands.setdefault(name, []).extend((spec.command, *spec.args))
+    for name, parts in commands.items():
+        if programs := [*filter(None, (_inside(invocation.directory, part) for part in parts))]:
+            files[name] = programs[0]
+    return files
+
+
+def _inside(folder: Path, word: str) -> str:
+    """Return the path of a server file from the folder; "" if it is none, or elsewhere."""
+    if not word.endswith(tuple(SERVER_FILES)) or not (folder / word).is_file():
+        return ""
+    path = (folder / word).resolve()
+    return path.relative_to(folder.resolve()).as_posix() if path.is_relative_to(folder.resolve()) else ""
+
+
+def _check_all(invocation: Invocation, arguments: argparse.Namespace) -> None:
+    """Raise a CommandError if `--all` comes with what concerns one server."""
+    if arguments.target or invocation.command:
+        raise CommandError(
+            "%mcp doctor: --all looks at the connected servers together, and takes no target; `%mcp connect TARGET` "
+            "connects one more."
+        )
+    set_options = [name for name, value in vars(arguments).items() if value not in (None, False, [])]
+    if others := [name for name in set_options if name not in ("all", "sarif", "junit")]:
+        raise CommandError(f"%mcp doctor: --all opens no session and calls no tool, so it takes no --{others[0]}.")
 
 
 DOCTOR = Implementation(
@@ -478,9 +558,13 @@ DOCTOR = Implementation(
             help="call a tool; without a name a read-only one without required arguments",
         ),
         Argument("--login", action="store_true", help="log in if the server wants it"),
+        Argument("--all", action="store_true", help="look at all connected servers together"),
+        *_REPORT_FILES,
     ),
     examples=(
         "%mcp doctor weather                       # a session: it is left as it is",
+        "%mcp doctor --all                         # what the connected servers do to each other",
+        "%mcp doctor --all --sarif doctor.sarif --junit doctor.xml",
         "%mcp doctor https://example.com/mcp",
         "%mcp doctor https://notes.example.com/mcp --login",
         "%mcp doctor servers/math_server.py --call add",
@@ -490,22 +574,25 @@ DOCTOR = Implementation(
     details="The steps: resolve the target, start or connect, TLS, HTTP, both ways to begin a session, version, "
     "capabilities, all lists and their schemas, ping, end. It says at which step the server fails, why, and what to "
     "do. It has the options of `%mcp connect`. It uses a kept token, asks you to log in only with --login, and calls "
-    "a tool only with --call. The value has .steps, .ok, .problems, .findings and .df.",
+    "a tool only with --call. The value has .steps, .ok, .problems, .findings and .df.\n\n"
+    "--all looks at the connected servers together: texts of one about another's tools, names that are equal or look "
+    "alike, and tools that together can send your data to the outside. It calls none.",
     takes_command=True,
 )
 
 
 async def _lint(invocation: Invocation, arguments: argparse.Namespace) -> Findings:
     connection = invocation.connection(arguments.server)
-    findings = await connection.lint()
+    findings = (await connection.lint()).masked(connection.spec.masked)
     findings.note = "\n".join(filter(None, (findings.note, connection.outdated)))
+    _write_report(invocation, arguments, findings, connection.name)
     return findings
 
 
 LINT = Implementation(
     _lint,
-    (ONE_SERVER,),
-    examples=("%mcp lint weather", "findings = %mcp lint weather"),
+    (ONE_SERVER, *_REPORT_FILES),
+    examples=("%mcp lint weather", "%mcp lint weather --sarif lint.sarif", "findings = %mcp lint weather"),
     details="Checks names, descriptions, schemas, hints, URIs, hidden characters, and texts that give orders to the "
     "model. Calls no tool. The value has .findings, .of('error'), .codes and .df. `%mcp doctor` also checks everything "
     "else.",
