@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 VALUE, SHAPE = "value", "shape"  # kinds of differences
 
 LONGEST = 60  # characters of a value in a difference
+CONTEXT = 10  # characters before the place where long texts begin to differ
 MOST_DIFFERENCES = 1000  # differences of two values that are looked for
 DEEPEST = 200  # levels that are compared; what is nested deeper is compared as a whole
 
 _MISSING = object()  # stands for a member that is not there
 _PART = re.compile(r'\.?(?P<name>[^.\[\]"]+)|\[(?P<index>\d+|\*)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
+_BASE64 = re.compile(r"[\w+/=:;,.-]{500,}")  # base64, also in a `data:` URL
 _PLAIN = re.compile(r"[^\s.\[\]\"*']+")
 
 
@@ -71,6 +73,11 @@ class Mask:
         return len(pattern) <= len(path) and all(
             part is None or part == step for part, step in zip(pattern, path[len(path) - len(pattern) :], strict=True)
         )
+
+    def joined(self, mask: Mask) -> Mask:
+        """Return it with the types of another one, too."""
+        types = dict.fromkeys((*self.types, *mask.types)) if self.types and mask.types else ()
+        return replace(self, types=tuple(types))
 
     def allows(self, value: Any) -> bool:
         """Whether a value has one of the types."""
@@ -145,7 +152,23 @@ def value_text(value: Any) -> str:
         return "missing"
     if isinstance(value, dict | list) and len(json.dumps(value, default=str)) > LONGEST:
         return plural(len(value), "members" if isinstance(value, dict) else "items")
+    if isinstance(value, str) and _BASE64.fullmatch(value):
+        return plural(len(value), "characters")
     return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
+
+
+def change_text(recorded: Any, live: Any) -> str:
+    """Return two values on a line; of long texts where they begin to differ.
+
+    >>> change_text(1, 2), change_text("a" * 90 + "b", "a" * 90 + "c")
+    ('1 -> 2', '"…aaaaaaaaaab" -> "…aaaaaaaaaac"')
+    """
+    if isinstance(recorded, str) and isinstance(live, str) and not _BASE64.fullmatch(recorded):
+        pairs = enumerate(zip(recorded, live, strict=False))
+        start = next((at for at, (before, now) in pairs if before != now), min(len(recorded), len(live))) - CONTEXT
+        if start > CONTEXT:
+            recorded, live = f"…{recorded[start:]}", f"…{live[start:]}"
+    return f"{value_text(recorded)} -> {value_text(live)}"
 
 
 @dataclass
@@ -178,7 +201,7 @@ class Comparison:
 
     def _compare_inside(self, recorded: Any, live: Any, path: Path) -> None:
         if type_of(recorded) != type_of(live):
-            self._add(path, SHAPE, f"{value_text(recorded)} -> {value_text(live)}")
+            self._add(path, SHAPE, change_text(recorded, live))
         elif isinstance(recorded, dict) and len(path) < DEEPEST:
             for name in dict.fromkeys((*recorded, *live)):
                 self.compare(recorded.get(name, _MISSING), live.get(name, _MISSING), (*path, name))
@@ -188,7 +211,7 @@ class Comparison:
             for number, (before, now) in enumerate(zip(recorded, live, strict=False)):
                 self.compare(before, now, (*path, number))
         else:
-            self._add(path, VALUE, f"{value_text(recorded)} -> {value_text(live)}")
+            self._add(path, VALUE, change_text(recorded, live))
 
     def _add(self, path: Path, kind: str, text: str) -> None:
         self.differences.append(Difference(path_text(path), kind, text))

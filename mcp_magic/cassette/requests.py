@@ -86,7 +86,7 @@ class Recording:
         self.masks: dict[tuple[str, str, str], list[Mask]] = {}
         for line in content.masks:
             mask = Mask(line["path"], tuple(line.get("types", ())), bool(line.get("order")), line.get("why", ""))
-            self.masks.setdefault((line["mask"], line["method"], line.get("name", "")), []).append(mask)
+            _join(self.masks.setdefault((line["mask"], line["method"], line.get("name", "")), []), mask)
         self._again = content.again
         if not self.servers:
             raise CassetteError(f"{path} has no server; `%mcp record FILE` records one.")
@@ -111,6 +111,15 @@ class Recording:
     def definitions(self, server: str, method: str) -> dict[str, Any]:
         """Return what a server listed when it was recorded: name -> definition, of the latest listing."""
         return by_key(method, _lists(self.servers[server], method))
+
+
+def _join(masks: list[Mask], mask: Mask) -> None:
+    """Add a mask to others; of those with the same path one is left."""
+    for at, present in enumerate(masks):
+        if (present.path, present.is_order) == (mask.path, mask.is_order):
+            masks[at] = present.joined(mask)
+            return
+    masks.append(mask)
 
 
 def _lists(server: Server, method: str) -> list[list[Any]]:
@@ -173,6 +182,8 @@ def _request(server: str, scenes: Sequence[Scene], at: int) -> Recorded:
                 scene = round_
                 continue
             request.problem = request.problem or "its recording ends with a question"
+        if request.questions and scene.method != "tools/call":
+            request.problem = request.problem or "it asks a question; only those of calls are answered as recorded"
         if any(is_masked(question.result) for question in request.questions):
             request.problem = request.problem or f"the cassette has {MASK} in place of a secret that the user entered"
         request.answers += [answer] if answer else []

@@ -82,7 +82,9 @@ STATUSES: dict[str, str] = {
 GOOD = (SAME, IGNORED, SKIPPED)
 
 SHOWN = 3  # differences of an answer that a row has
+LONGEST = 300  # characters of a difference
 TOLD = 5  # requests that an error names
+NOTED = 10  # lines of a kind in the note below the table
 
 ANSWER, TOOL_ERROR, PROTOCOL_ERROR, NO_ANSWER = "answer", "tool error", "protocol error", "no answer"
 
@@ -363,6 +365,9 @@ class _Server:
         for request in self.requests:
             if request.method != "tools/call" or request.problem:
                 continue
+            request.problem = self._why_unasked(request)
+            if request.problem:
+                continue
             request.problem = self._why_unsafe(request.name)
             if not request.problem:
                 self._calls[id(request)] = self._call(request)
@@ -380,6 +385,19 @@ class _Server:
         values = arguments if isinstance(arguments, dict) else {}
         tool = self._live_tools.get(request.name)
         return Call(self.connection, request.name, values, tool, limits=limits, is_shown=False)
+
+    def _why_unasked(self, request: Recorded) -> str:
+        """Return why the server cannot ask its questions in this session; "" if it can."""
+        client = self.connection.client
+        answers = {
+            "elicitation/create": ("host.elicitor", client.elicitation_callback),
+            "sampling/createMessage": ("host.sampler", client.sampling_callback),
+        }
+        for question in request.questions:
+            name, callback = answers.get(question.method, ("", True))
+            if callback is None:
+                return f"it asks a question, and there was no {name} when the session opened"
+        return ""
 
     def _why_unsafe(self, tool: str) -> str:
         """Return why a call of a tool is left out; "" if its hints say twice that it is read-only."""
@@ -496,7 +514,13 @@ def _said(answer: Mapping[str, Any]) -> str:
     return " ".join(str(block["text"]) for block in content if isinstance(block, dict) and "text" in block)
 
 
+def _cut(lines: Sequence[str]) -> list[str]:
+    """Return the first lines of a note, and how many others there are."""
+    return [*lines[:NOTED], *([f"and {len(lines) - NOTED:,} more"] if len(lines) > NOTED else [])]
+
+
 def _first(texts: Sequence[str]) -> str:
+    texts = [one_line(text, LONGEST) for text in texts]
     more = f"; and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
     return "; ".join(texts[:SHOWN]) + more
 
@@ -546,7 +570,9 @@ class Verifier:
     def verification(self) -> Verification:
         """The outcomes so far."""
         columns = ("request", "tool", "status", "difference")
-        notes = [self._ended, *self._recording.odd, *self._ignored]
+        names = [server.connection.name for server in self._servers if server.connection.place.replayed]
+        replayed = [f"{name} is replayed: its answers are recorded ones" for name in names]
+        notes = [self._ended, *replayed, *_cut(self._recording.odd), *_cut([*self._ignored])]
         empty = f"{self._recording.path.name} has no request to send"
         title = self._recording.path.name
         return Verification(
@@ -629,7 +655,7 @@ class Verifier:
         for (server, method, name), answers in pairs.items():
             present = self._recording.masks.get((server, method, name), [])
             for mask in infer_masks(answers):
-                if mask in present:
+                if any(mask.path == other.path and other.joined(mask) == other for other in present):
                     continue
                 line = {"mask": server, "method": method, "name": name, "path": mask.path, "types": [*mask.types]}
                 self._append({**line, **({"order": True} if mask.is_order else {}), "why": mask.why})

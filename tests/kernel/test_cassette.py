@@ -5,6 +5,7 @@ import sys
 
 from tests.support.bundled import FOLDER
 from tests.support.kernel_servers import LOAD, ROOT
+from tests.support.kernels import until
 
 GONE = "raise SystemExit('gone')"
 STRICTER = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
@@ -82,6 +83,47 @@ def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel, folder):
     assert failed.ename == "CassetteError"
     assert "arguments.b is 3 here, 2 there" in failed.evalue
     assert "disconnected, because they were replayed: math" in kernel.ok("%mcp record --stop").text
+
+
+SHOP = f"""
+import asyncio, sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from tests.support.shop_server import READ_ONLY, shop_server
+
+shop, shop_next = shop_server(1), shop_server(2)
+
+@shop.tool(annotations=READ_ONLY)
+async def think() -> str:
+    if Path("hang").exists():
+        Path("started").touch()
+        await asyncio.Event().wait()
+    return "done"
+"""
+
+
+def test_verification_shows_what_differs_and_keeps_what_it_has(kernel, folder):
+    kernel.ok(SHOP)
+    kernel.ok("%mcp record shop.jsonl --mode record")
+    kernel.ok("%mcp connect shop\n_ = %mcp call shop:price item=tea\n_ = %mcp call shop:think")
+    kernel.ok("_ = %mcp record --stop")
+    shown = kernel.ok("%mcp verify shop.jsonl")
+    assert shown.text.startswith("shop.jsonl: 6 same\n")
+    assert "mcp-badge" in shown.data["text/html"]
+    kernel.ok("%mcp connect shop_next")
+    failed = kernel.run("%mcp verify shop.jsonl shop=shop_next")
+    assert failed.ename == "CheckFailedError"
+    assert failed.shown_error.startswith("CheckFailedError: 3 of 6 requests of shop.jsonl: ")
+    [table] = failed.outputs
+    assert "result.structuredContent.result: 3.0 -> 4.0" in " ".join(table["content"]["data"]["text/plain"].split())
+    (folder / "hang").touch()
+    running = kernel.start("v = %mcp verify shop.jsonl")
+    until((folder / "started").exists, what="the tool has started")
+    assert kernel.stop(running).status == "ok"
+    assert kernel.ok("v.counts, v.note").text == (
+        "({'same': 5, 'not sent': 1}, 'interrupted: the other requests were not sent')"
+    )
+    kernel.ok("_ = %mcp disconnect --all")
 
 
 def shown(kernel, mode):

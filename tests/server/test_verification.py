@@ -12,11 +12,13 @@ from xml.etree import ElementTree
 import pytest
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, Completion, ListToolsResult, PromptReference, TextContent, Tool
 
 from mcp_magic import Host
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.sampling import Review, Sampled
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, CassetteError, UnknownServerError
@@ -295,6 +297,114 @@ async def test_question_that_was_not_recorded_is_refused_and_said(tape, host):
     await host.connect(trip_server(), name="trip")
     verification = await host.verify(tape, every=True)
     assert outcomes(verification)["plan()"] == ("other status", "it asks 'Where to?', which was not recorded")
+
+
+async def test_question_that_nobody_can_be_asked_is_skipped(tape, host):
+    async with hosting(tape, "record") as recorder:
+        recorder.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo", "days": 2}))
+        await visit(recorder, trip_server(), ("plan", {}), name="trip")
+    await host.connect(trip_server(), name="trip")
+    why = "it asks a question, and there was no host.elicitor when the session opened"
+    assert outcomes(await host.verify(tape, every=True)) == {"plan()": ("skipped", why)}
+
+
+async def test_answers_of_both_recordings_are_right(tape, host):
+    def server(failing: bool) -> MCPServer:
+        made = MCPServer("moody", log_level="ERROR")
+
+        @made.tool(annotations=READ_ONLY)
+        def mood() -> str:
+            if failing:
+                raise ToolError("not today")
+            return "fine"
+
+        return made
+
+    await record(tape, server(False), ("mood", {}), name="moody")
+    await host.connect(server(True), name="moody")
+    before = ("other status", "answer -> tool error: Error executing tool mood: not today")
+    assert outcomes(await host.verify(tape))["mood()"] == before
+    assert len(await host.record_again(tape)) == 0
+    for failing in (True, False):
+        await host.connect(server(failing), name="moody")
+        assert (await host.verify(tape)).ok
+
+
+async def test_masks_of_later_recordings_are_joined(tape, host):
+    answers = iter([1, 2, "three", 4, "five", True])
+
+    def server() -> MCPServer:
+        made = MCPServer("moody", log_level="ERROR")
+
+        @made.tool(annotations=READ_ONLY)
+        def mood() -> dict[str, Any]:
+            return {"now": next(answers)}
+
+        return made
+
+    await record(tape, server(), ("mood", {}), name="moody")
+    await host.connect(server(), name="moody")
+    assert [row["types"] for row in await host.record_again(tape)] == ["number"]
+    difference = "result.structuredContent.now: number -> string"
+    assert outcomes(await host.verify(tape))["mood()"] == ("changed shape", difference)
+    assert len(await host.record_again(tape)) == 0
+    assert [row["types"] for row in await host.record_again(tape)] == ["number or string"]
+    difference = "result.structuredContent.now: number or string -> boolean"
+    assert outcomes(await host.verify(tape))["mood()"] == ("changed shape", difference)
+
+
+async def test_completions_are_compared(tape, host):
+    def server(*values: str) -> MCPServer:
+        made = MCPServer("atlas", log_level="ERROR")
+
+        @made.prompt()
+        def visit(city: str) -> str:
+            return city
+
+        @made.completion()
+        async def complete(ref: Any, argument: Any, context: Any) -> Completion:
+            return Completion(values=list(values))
+
+        return made
+
+    async with hosting(tape, "record") as recorder:
+        connection = await recorder.connect(server("Oslo", "Rome"), name="atlas")
+        assert await connection.complete(PromptReference(name="visit"), "city", "o") == ["Oslo", "Rome"]
+    await host.connect(server("Oslo"), name="atlas")
+    [(status, difference)] = outcomes(await host.verify(tape)).values()
+    assert (status, difference) == ("changed value", "result.completion.values: 2 items -> 1")
+
+
+async def test_texts_of_a_hostile_server_are_cut_and_cleaned(tape, host):
+    def server(answer: dict[str, Any]) -> MCPServer:
+        made = MCPServer("evil", log_level="ERROR")
+
+        @made.tool(annotations=READ_ONLY)
+        def spell() -> dict[str, Any]:
+            return answer
+
+        return made
+
+    await record(tape, server({"a": 1}), ("spell", {}), name="evil")
+    await host.connect(server({"a": "\x1b[31m<script>" * 1000, "b" * 5000: 1, "\x1b[2J": 2}), name="evil")
+    verification = await host.verify(tape)
+    _, difference = outcomes(verification)["spell()"]
+    assert len(difference) < 1000
+    bundle = verification._repr_mimebundle_()
+    assert "<script>" not in bundle["text/html"]
+    with pytest.raises(CheckFailedError) as failed:
+        verification.check()
+    assert "\x1b" not in bundle["text/plain"] + str(failed.value) + verification.junit()
+
+
+async def test_replayed_session_is_verified_and_said(tape, host):
+    await record(tape, [sys.executable, "-m", shop.__name__], ("price", {"item": "tea"}))
+    with deck.holding(tape, "replay"):
+        await host.connect(["gone"], name="shop")
+        verification = await host.verify(tape)
+        assert verification.ok
+        await host.close()
+        assert verification.note == "shop is replayed: its answers are recorded ones"
 
 
 async def test_secret_of_a_request_is_skipped_or_given(tape, host):
