@@ -27,7 +27,7 @@ from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.targets import is_path
 from mcp_magic.display.document import Badge, Problem
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import ArgumentsError, CommandError, ConfigError, NotFoundError, TargetError
 from mcp_magic.ipython.commandline import help_for_all, help_for_one, parse
 from mcp_magic.ipython.commands import COMMANDS, SERVERS
@@ -59,9 +59,12 @@ ALONE = (
 
 LASTING = (
     *("allow", "approvals", "ask", "connect", "deny", "disconnect", "jobs", "last", "logs", "metrics", "reconnect"),
-    *("record", "replay", "roots", "trace", "up", "view"),
+    *("record", "replay", "roots", "trace", "ui", "up", "view"),
 )
 """Subcommands about what ends with the program; messages that name their lines mean lines of a notebook."""
+
+CONTENT = ("call", "docs", "last", "logs", "prompt", "raw", "read", "stubs", "trace")
+"""Subcommands whose value is what a server wrote, or is for programs: no line in it is changed."""
 
 USAGE = f"""\
 {PROGRAM} [--json] [--connect TARGET]... SUBCOMMAND ...
@@ -160,8 +163,11 @@ def _read(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
 def _run(line: list[str], targets: list[str], as_json: bool, out: TextIO) -> int:
     """Run a line in a shell of its own; return the exit status."""
     name, *words = line
-    if name in ("-h", "--help"):
-        _, _, subcommands = help_for_all(COMMANDS.values()).text.replace("  %mcp ", "  ").partition("\n\n")
+    if name == "help" and words:
+        name, *words = [*words, "--help"]
+    if name in ("-h", "--help", "help"):
+        every = help_for_all(COMMANDS.values()).text.removesuffix(" Settings: %config MCPMagics")
+        _, _, subcommands = every.replace("  %mcp ", "  ").partition("\n\n")
         print(USAGE, _typed_here(subcommands), sep="\n", file=out)
         return DONE
     command = {**COMMANDS, SERVERS.name: SERVERS}.get(name)
@@ -206,9 +212,10 @@ class _Line:
                 value = await self._run(self._command, *self._words)
             except CheckFailedError as error:
                 if hasattr(error.result, "ok"):  # a report of many checks
-                    self._print(error.result, as_json, out)
+                    print(self._text(error.result, targets, as_json), file=out, flush=True)
                 raise
-            self._print(value, as_json, out)
+            text = self._text(value, targets, as_json)
+            print(text, end="\n" if text else "", file=out, flush=True)
             if self._magics.state.served:
                 with until_interrupted():
                     await asyncio.Event().wait()
@@ -233,16 +240,16 @@ class _Line:
     async def _run(self, command: Command, *words: str) -> Any:
         return await self._magics.run_words(command, [*words], local_ns=dict(os.environ))
 
-    def _print(self, value: Any, as_json: bool, out: TextIO) -> None:
-        text = _json(value) if as_json else self._text(value)
-        print(text, end="\n" if text else "", file=out, flush=True)
-
-    def _text(self, value: Any) -> str:
-        """Return what a terminal shows of a value; "" if it was shown while the line ran."""
+    def _text(self, value: Any, targets: Sequence[str], as_json: bool) -> str:
+        """Return a value as JSON, or what a terminal shows of it: "" if it was shown while the line ran."""
+        is_ours = self._command.name not in CONTENT
+        if as_json:
+            return _json(_typed_here(value.text, targets) if is_ours and isinstance(value, Text) else value)
         if value is None:
             return ""
         formats, _ = self._magics.shell.display_formatter.format(value, {"text/plain"})  # type: ignore[union-attr]
-        return str(formats.get("text/plain", ""))
+        text = str(formats.get("text/plain", ""))
+        return _typed_here(text, targets) if is_ours else text
 
     async def _connect(self, targets: Sequence[str]) -> list[str]:
         """Connect the targets, or else the servers that the line names; return what went wrong with declared ones."""

@@ -80,7 +80,7 @@ def test_a_failed_check_has_status_one(program):
     out, err = program("assert", "plain:add", "a=1", "b=2", "--equals", "4", status=1)
     assert (out, err.partition(":")[0]) == ("", "CheckFailedError")
     assert "-4" in err
-    program("snapshot")
+    assert f"`{PROGRAM} diff plain` says" in program("snapshot")[0]
     assert program("diff", "plain")[0].endswith("nothing has changed\n")
     snapshot = program.folder / "plain.mcp.json"
     before = json.loads(snapshot.read_text())
@@ -169,12 +169,13 @@ def test_help_is_of_the_program(program):
     out, _ = program("--help")
     assert "--connect TARGET" in out
     assert "\n  doctor  " in out
-    for words in (["call", "--help"], ["doctor", "x.py", "-h"]):
+    assert program("help") == (out, "")
+    for name, *words in (["call", "call", "--help"], ["call", "help", "call"], ["doctor", "doctor", "x.py", "-h"]):
         out, _ = program(*words)
-        assert out.startswith(f"{PROGRAM} {words[0]} [--")
+        assert out.startswith(f"{PROGRAM} {name} [--")
         examples = out.partition("\nexamples:\n")[2].splitlines()
         assert len(examples) > 2
-        assert all(example.startswith(f"  {PROGRAM} {words[0]} ") for example in examples)
+        assert all(example.startswith(f"  {PROGRAM} {name} ") for example in examples)
 
 
 def test_a_variable_of_the_environment_is_a_value(program):
