@@ -6,6 +6,7 @@ A path is `result.structuredContent.rows[0].id`. A mask has a pattern of a path,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -153,7 +154,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, dict | list) and len(json.dumps(value, default=str)) > LONGEST:
         return plural(len(value), "members" if isinstance(value, dict) else "items")
     if isinstance(value, str) and _BASE64.fullmatch(value):
-        return plural(len(value), "characters")
+        return f"{plural(len(value), 'characters')} ({hashlib.sha256(value.encode()).hexdigest()[:8]})"
     return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
 
 

@@ -160,28 +160,27 @@ def _request(server: str, scenes: Sequence[Scene], at: int) -> Recorded:
     scene = scenes[at]
     params = {name: value for name, value in scene.params.items() if name != "_meta"}
     request = Recorded(server, scene.method, params)
-    if is_masked(params):
-        request.problem = f"the cassette has {MASK} in place of a secret; --set NAME=$VALUE gives it"
     key, later = key_of(scene.method, _without_round(params)), iter(scenes[at + 1 :])
     while True:
         request.questions += _asked(scene)
         step, answer = _step(scene), _final(scene)
         result = answer.get("result") or {}
         if step is None or not answer:
-            request.problem = request.problem or "its recording has no answer"
+            request.problem = "its recording has no answer"
         elif step.http and "error" in answer and not step.http.get("said"):
             how = f"HTTP {step.http['status']}" if "status" in step.http else "the connection"
-            request.problem = request.problem or f"its recording is a failure of the transport: {how}"
+            request.problem = f"its recording is a failure of the transport: {how}"
         elif result.get("resultType") == "task":
             answer = _of_task(scenes[at:], result.get("taskId"))
-            request.problem = request.problem or ("" if answer else "the end of its task was not recorded")
+            request.questions += _asked_by_task(scenes[at:], result.get("taskId"))
+            request.problem = "" if answer else "the end of its task was not recorded"
         elif result.get("resultType") == "input_required":
             round_ = next((scene for scene in later if _is_round(scene, key)), None)
             if round_ is not None:
                 request.questions += _of_round(result, round_.params)
                 scene = round_
                 continue
-            request.problem = request.problem or "its recording ends with a question"
+            request.problem = "its recording ends with a question"
         if request.questions and scene.method != "tools/call":
             request.problem = request.problem or "it asks a question; only those of calls are answered as recorded"
         if any(is_masked(question.result) for question in request.questions):
@@ -225,6 +224,18 @@ def _of_task(scenes: Iterable[Scene], task: Any) -> dict[str, Any]:
         if scene.method == TASK and scene.params.get("taskId") == task and (ended := task_end(_final(scene))):
             return ended
     return {}
+
+
+def _asked_by_task(scenes: Iterable[Scene], task: Any) -> Iterator[Question]:
+    """Yield what a task asked, with the answers that it got."""
+    requests: dict[str, Any] = {}
+    for scene in scenes:
+        if scene.params.get("taskId") == task:
+            asked = (_final(scene).get("result") or {}).get("inputRequests")
+            requests |= asked if isinstance(asked, dict) else {}
+            answers = scene.params.get("inputResponses") or {}
+            asked = {name: requests.pop(name) for name in [*requests] if name in answers}
+            yield from _of_round({"inputRequests": asked}, scene.params)
 
 
 def task_end(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from mcp_magic.flight.request import Answerers, InFlightRequest, Limits, Look
 from mcp_magic.junit import Case, Suite, junit_xml
 from mcp_magic.results.results import CheckFailedError, repeats
 from mcp_magic.schema.commandline import as_word
+from mcp_magic.schema.secrets import MASK
 from mcp_magic.server.snapshot import interface_changes
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.trace.trace import OUT, Tap, is_masked
@@ -347,20 +348,20 @@ class _Server:
         self._name = name
         self._options = options
         environment = {value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS}
-        self._masker = Masker({*environment, *connection.spec.secrets, *connection.trace.secrets})
+        given = {value for value in options.secrets.values() if isinstance(value, str) and value}
+        self._masker = Masker({*environment, *given, *connection.spec.secrets, *connection.trace.secrets})
         self._recorded_tools = recording.definitions(name, "tools/list")
         self._live_tools: dict[str, Any] = {}
         self._calls: dict[int, Call] = {}
-        self._refused: dict[int, str] = {}
 
     async def prepare(self) -> None:
         """List the tools, and ask about the calls that need consent."""
         listed = await self.connection.listing("tools", refresh=True, timeout=self._options.timeout)
         self._live_tools = {tool.name: tool for tool in listed}
         for request in self.requests:
-            if request.problem and self._options.secrets:
-                request.params = _filled(request.params, self._options.secrets)
-                request.problem = request.problem if is_masked(request.params) else ""
+            request.params = _filled(request.params, self._options.secrets)
+            if not request.problem and is_masked(request.params):
+                request.problem = f"the cassette has {MASK} in place of a secret; --set NAME=$VALUE gives it"
         asked = []
         for request in self.requests:
             if request.method != "tools/call" or request.problem:
@@ -447,6 +448,7 @@ class _Server:
         else:
             outcome.answer = tap.last(request.method)
         outcome.surprise = answers.unknown
+        outcome.problem, outcome.unfit = map(self._masker.text, (outcome.problem, outcome.unfit))
         outcome.answer = self._masker.mask_value(outcome.answer, schemas=request.method in SCHEMAS)
         return outcome
 

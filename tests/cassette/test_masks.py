@@ -33,6 +33,16 @@ def test_differences_are_of_the_shape_or_of_a_value(live, kind, differences):
     assert compared(live) == (kind, differences)
 
 
+def test_long_texts_are_cut_to_where_they_differ():
+    story = "Once upon a time there was a shop whose prices were as they are. "
+    assert compared(story + "Tea is 3.", recorded=story + "Tea is 2.") == (
+        "value",
+        ['result: "…e. Tea is 2." -> "…e. Tea is 3."'],
+    )
+    kind, [difference] = compared("A" * 600, recorded="B" * 600)
+    assert (kind, difference.count("600 characters (")) == ("value", 2)
+
+
 def test_masked_secrets_differ_from_nothing():
     assert compared({"token": "abc"}, recorded={"token": "***"}) == ("", [])
 

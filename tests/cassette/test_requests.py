@@ -118,14 +118,6 @@ def test_final_answers_and_questions_are_read(tmp_path, messages, answers, quest
         ),
         pytest.param(
             [
-                sent(1, method="tools/call", params={"name": "add", "arguments": {"token": "***"}}),
-                came(1, result=THREE),
-            ],
-            "the cassette has *** in place of a secret; --set NAME=$VALUE gives it",
-            id="secret",
-        ),
-        pytest.param(
-            [
                 sent(1, **CALL),
                 came(1, result={"resultType": "input_required", "requestState": "s", "inputRequests": {"q": FORM}}),
                 sent(2, **with_round({"q": {"action": "accept", "content": {"pin": "***"}}})),

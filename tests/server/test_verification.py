@@ -27,8 +27,9 @@ from tests.support import shop_server as shop
 from tests.support.asgi import serving
 from tests.support.cassettes import hosting, lines
 from tests.support.eliciting_server import trip_server
-from tests.support.persons import Scripted
+from tests.support.persons import Scripted as Elicitor
 from tests.support.sampling_servers import sampling_server
+from tests.support.scripted_tasks import Scripted, done, form, state
 from tests.support.shop_server import READ_ONLY, shop_server
 
 
@@ -270,11 +271,11 @@ async def test_questions_get_the_recorded_answers(tape, recorded, live, host):
             return Review.approve()
 
     async with hosting(tape, "record") as recorder:
-        recorder.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo", "days": 2}), Answer.decline())
+        recorder.elicitation.elicitor = Elicitor(Answer.accept({"city": "Oslo", "days": 2}), Answer.decline())
         recorder.sampling.sampler, recorder.sampling.reviewer = sampler, Approves()
         await visit(recorder, trip_server(), ("plan", {}), ("plan", {}), name="trip", protocol=recorded)
         await visit(recorder, sampling_server(), ("summarise", {}), name="cats", protocol=recorded)
-    never = Scripted()
+    never = Elicitor()
     host.elicitation.elicitor, host.sampling.sampler = never, sampler
     host.consent.policy = "auto"
     await host.connect(trip_server(), name="trip", protocol=live)
@@ -285,6 +286,23 @@ async def test_questions_get_the_recorded_answers(tape, recorded, live, host):
     assert requests == ["plan()", "plan()", "summarise()"]
 
 
+async def test_task_and_its_question_are_verified(tape, host, own_data):
+    steps = [*[state("input_required", inputRequests={"branch": form()})] * 2, state()]
+    async with serving(Scripted(*steps, done("built main"))) as url, hosting(tape, "record") as recorder:
+        recorder.elicitation.elicitor = Elicitor(Answer.accept({"branch": "main"}))
+        await visit(recorder, f"{url}/mcp", ("build", {}), name="ci")
+    host.elicitation.elicitor, host.consent.policy = Elicitor(), "auto"
+    live = Scripted(*steps, done("built next"))
+    async with serving(live) as url:
+        await host.connect(f"{url}/mcp", name="ci")
+        verification = await host.verify(tape, every=True)
+        await host.close()
+    difference = 'result.content[0].text: "built main" -> "built next"'
+    assert outcomes(verification) == {"build()": ("changed value", difference)}
+    [answers] = [params["inputResponses"] for params in live.params("tasks/update")]
+    assert answers["branch"]["content"] == {"branch": "main"}
+
+
 async def test_question_that_was_not_recorded_is_refused_and_said(tape, host):
     quiet = MCPServer("trip", log_level="ERROR")
 
@@ -293,7 +311,7 @@ async def test_question_that_was_not_recorded_is_refused_and_said(tape, host):
         return "decline"
 
     await record(tape, quiet, ("plan", {}), name="trip")
-    host.elicitation.elicitor, host.consent.policy = Scripted(), "auto"
+    host.elicitation.elicitor, host.consent.policy = Elicitor(), "auto"
     await host.connect(trip_server(), name="trip")
     verification = await host.verify(tape, every=True)
     assert outcomes(verification)["plan()"] == ("other status", "it asks 'Where to?', which was not recorded")
@@ -301,7 +319,7 @@ async def test_question_that_was_not_recorded_is_refused_and_said(tape, host):
 
 async def test_question_that_nobody_can_be_asked_is_skipped(tape, host):
     async with hosting(tape, "record") as recorder:
-        recorder.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo", "days": 2}))
+        recorder.elicitation.elicitor = Elicitor(Answer.accept({"city": "Oslo", "days": 2}))
         await visit(recorder, trip_server(), ("plan", {}), name="trip")
     await host.connect(trip_server(), name="trip")
     why = "it asks a question, and there was no host.elicitor when the session opened"
@@ -413,19 +431,25 @@ async def test_secret_of_a_request_is_skipped_or_given(tape, host):
 
         @made.tool(annotations=READ_ONLY)
         def account(token: str) -> str:
-            return "welcome" if token == "sesame-1234" else "no entry"
+            return "welcome" if token == "sesame-1234" else f"no entry with {token}"
 
         return made
 
     await record(tape, server(), ("account", {"token": "sesame-1234"}))
+    with tape.open("a") as file:  # a request without an answer has its own reason
+        params = {"name": "account", "arguments": {"token": "***", "n": 1}}
+        line = {"session": 1, "to": "server", "id": 99, "method": "tools/call", "params": params}
+        file.write(json.dumps(line) + "\n")
     assert "sesame" not in tape.read_text()
     await host.connect(server(), name="shop")
     request = 'account(token="***")'
     text = "the cassette has *** in place of a secret; --set NAME=$VALUE gives it"
-    assert outcomes(await host.verify(tape)) == {request: ("skipped", text)}
-    assert outcomes(await host.verify(tape, secrets={"token": "sesame-1234"})) == {}
+    unanswered = {'account(token="***", n=1)': ("skipped", "its recording has no answer")}
+    assert outcomes(await host.verify(tape)) == {request: ("skipped", text), **unanswered}
+    assert outcomes(await host.verify(tape, secrets={"token": "sesame-1234"})) == unanswered
     status, difference = outcomes(await host.verify(tape, secrets={"token": "wrong-1234"}))[request]
-    assert (status, difference) == ("changed value", 'result.structuredContent.result: "welcome" -> "no entry"')
+    assert status == "changed value"
+    assert difference == 'result.structuredContent.result: "welcome" -> "no entry with ***"'
 
 
 async def test_cassette_with_wrong_lines_is_read_as_far_as_it_can_be(tape, host):
