@@ -20,7 +20,7 @@ from mcp_magic.config.targets import resolve_target
 from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver
     from mcp_magic.display.listing import Listing
     from mcp_magic.doctor.report import DoctorReport
+    from mcp_magic.fuzz.report import FuzzReport
+    from mcp_magic.fuzz.run import Fuzz
     from mcp_magic.map.bench import Bench
     from mcp_magic.server.snapshot import Changes
     from mcp_magic.server.verification import Verification
@@ -249,6 +251,35 @@ class NotebookHost(CoreHost):
         run = verifier(path, servers, self.connections, self.reports, **options)
         await run.run("record again")
         return run.keep_answers()
+
+    @on_own_loop_unless_closed
+    async def fuzz(self, target: str, *, allow: Collection[str] = (), **options: Any) -> FuzzReport:
+        """Call tools with made-up arguments, in a session of their own; `FuzzReport.check` fails where that broke one.
+
+        Args:
+            target: `"server:tool"`, or `"server"` for all of its tools that are marked read-only.
+            allow: Tools that may be called although they are not, after a question.
+            **options: `seconds`, `seed` of the values, `examples` (calls of each tool at most), and `reports`.
+
+        Raises:
+            ArgumentsError: No tool is marked read-only.
+            DeniedError: Consent refused the calls.
+            MissingDependencyError: Hypothesis is not installed.
+            UnknownServerError, UnknownToolError: There is no such server or tool.
+        """
+        return await (await self.plan_fuzz(target, allow=allow, **options)).run()
+
+    async def plan_fuzz(self, target: str, *, allow: Collection[str] = (), **options: Any) -> Fuzz:
+        """Return a fuzz that is not run yet; see `fuzz`."""
+        from mcp_magic.fuzz.run import Fuzz, select_tools
+
+        if ":" in target:
+            connection, definition = await self.resolve(target)
+            name = definition.name
+        else:
+            connection, name = self[target], ""
+        tools = select_tools(connection.name, await connection.listing("tools"), name, allow)
+        return Fuzz(self, connection, tools, **options)
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

@@ -34,6 +34,9 @@ PAGES = {
             "mcp_magic.trace.trace.Tap",
             "mcp_magic.server.snapshot.Changes",
             "mcp_magic.server.verification.Verification",
+            "mcp_magic.fuzz.report.FuzzReport",
+            "mcp_magic.fuzz.report.Failure",
+            "mcp_magic.fuzz.judge.check_call",
         ],
     ),
     "Where servers are": (

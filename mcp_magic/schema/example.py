@@ -61,6 +61,11 @@ def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     return _object(objects[0] if objects else root, 0, Budget(MAX_VALUES))
 
 
+def example_value(field: Field) -> Any:
+    """Return a plausible value of one field, as `example_arguments` does for all."""
+    return _value(field, 0, Budget(MAX_VALUES))
+
+
 def _value(field: Field, depth: int, budget: Budget) -> Any:
     stated = field.schema.get("examples")
     candidates = [*(stated[:MAX_STATED] if isinstance(stated, list) else ())]

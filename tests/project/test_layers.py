@@ -52,6 +52,7 @@ LAYERS = (
     "_host",
     "watch",
     "doctor",
+    "fuzz",
     "server",
     "langchain",
     "agent",

@@ -62,6 +62,7 @@ COMMANDS = {
         Command("replay", "trace", "Debug", "sends a request of the trace again, also with changes"),
         Command("assert", "call", "Debug", "calls a tool and fails the cell if the answer is not as expected"),
         Command("bench", "map", "Debug", "measures calls a second and latency of a tool"),
+        Command("fuzz", "fuzz", "Debug", "calls tools with made-up arguments, and tells what that breaks"),
         Command("metrics", "trace", "Debug", "counts calls, failures and times by server and tool"),
         _daily("serve", "share", "Share", "offers a server of this kernel to other programs on this machine"),
         _daily("export", "share", "Share", "writes a server of this notebook as a program"),

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 LONGEST = 900
 """Seconds that one test may take: it tries more than in `make test`, and makes a failing example small."""

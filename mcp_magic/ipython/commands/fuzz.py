@@ -1,0 +1,89 @@
+"""`%mcp fuzz` calls tools with made-up arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mcp_magic.config.parsing import write_text
+from mcp_magic.display.text import LOOPBACK
+from mcp_magic.errors import CommandError, DeniedError
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.ask import Asking
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.ipython.execution import until_interrupted
+from mcp_magic.junit import write_junit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.fuzz.report import FuzzReport
+
+
+async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzReport:
+    if arguments.out and not arguments.out.isidentifier():
+        raise CommandError(f"%mcp fuzz: -o {arguments.out}: a Python variable's name is expected.")
+    host = invocation.host
+    fuzz = await host.plan_fuzz(
+        arguments.target,
+        allow=arguments.allow,
+        seconds=arguments.seconds,
+        seed=arguments.seed,
+        examples=arguments.examples,
+        reports=host.reports,
+    )
+    report = fuzz.report
+    address = getattr(host[report.server].spec, "url", "")
+    if address and urlsplit(address).hostname not in LOOPBACK:
+        text = f"Fuzz {report.title} for {arguments.seconds:g} s? The server is not on this machine."
+        if not await Asking(invocation.cells, invocation.settings, host).confirm(text):
+            raise DeniedError(f"{report.title} was not fuzzed: it is not on this machine, and you did not approve.")
+    if arguments.out:
+        invocation.shell.user_ns[arguments.out] = report
+    with until_interrupted():
+        await fuzz.run()
+    if arguments.pytest is not None and report.failures:
+        write_text(invocation.path(invocation.text(arguments.pytest)), report.pytest)
+    if arguments.junit is not None:
+        write_junit(invocation.path(invocation.text(arguments.junit)), [report.suite])
+    return report if report.ended else report.check()
+
+
+def _complete_target(tab: Tab) -> list[str]:
+    return [*completion.COMPLETERS["SERVER"](tab), *completion.COMPLETERS["SERVER:TOOL"](tab)]
+
+
+FUZZ = Implementation(
+    _fuzz,
+    (
+        Argument(
+            "target", metavar="SERVER[:TOOL]", complete=_complete_target, help="a tool, or all that are read-only"
+        ),
+        Argument("--seconds", type=seconds_typed, default=20.0, metavar="S", help="seconds in all (default: 20)"),
+        Argument("--seed", type=int, metavar="N", help="the seed of the values: the same values once more"),
+        Argument("--examples", type=int, metavar="N", help="calls of each tool at most"),
+        Argument(
+            "--allow",
+            action="append",
+            default=[],
+            metavar="TOOL",
+            help="call it although it is not read-only; you are asked once; can be repeated",
+        ),
+        Argument("--pytest", metavar="FILE", help="write a test for each failure"),
+        Argument("--junit", metavar="FILE", help="write the outcome as JUnit XML, for CI"),
+        Argument("-o", "--out", metavar="NAME", help="the variable that gets the report, also of a failed fuzz"),
+    ),
+    examples=(
+        "%mcp fuzz weather --seconds 20",
+        "%mcp fuzz weather:forecast --seed 7 --pytest test_fuzz.py",
+        "report = %mcp fuzz math --examples 200 --allow add",
+    ),
+    details="The values are made from the input schema: such as fit, limits, odd and very long texts, huge numbers, "
+    "missing and extra members, other types, values just outside. A failure is: the server ends or does not answer, an "
+    "internal error (-32603) or a traceback, an answer that breaks the output schema or the protocol, arguments that "
+    "the schema allows and the tool calls invalid, or that it forbids and the tool takes. Each failure has small "
+    "arguments that still show it, as a line to type and as a test.\n\n"
+    "Failures raise an AssertionError, so Run All, papermill and nbval stop there; `error.result` is the report. "
+    "The calls go through a session of their own. Interrupt ends the fuzz and keeps what was found. Needs "
+    "`pip install 'mcp-magic[fuzz]'`.",
+)

@@ -1,0 +1,92 @@
+"""A report: its table, its lines, its tests."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.fuzz.report import Failure, FuzzReport, line_to_type, python_literal
+from mcp_magic.results.results import CheckFailedError
+from mcp_magic.schema.words import split_line
+
+SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
+ODD = ["it's", '"', "\\", '\\"', "$HOME {1 + 1} `x` !1 # %s", "\x00\n", "é\U0001f600", "a" * 5_000, "\u202e"]
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_line_is_read_alike_by_magics_and_by_shells(text):
+    line = line_to_type("shop", "f", {"q": text, "no": [None]}, SCHEMA)
+    assert line.startswith("%mcp raw shop tools/call '{")
+    assert line.isascii()
+    words = shlex.split(line)
+    assert split_line(line) == words
+    is_python = words[-1].startswith("{{")
+    params = eval(words[-1][1:-1]) if is_python else json.loads(words[-1])
+    assert params == {"name": "f", "arguments": {"q": text, "no": [None]}}
+
+
+def test_line_is_a_plain_call_where_the_arguments_fit():
+    assert line_to_type("shop", "f", {"q": "x y"}, SCHEMA) == "%mcp call shop:f 'q=x y'"
+
+
+def test_literal_is_read_back():
+    for value in (*ODD, [1] * 100, [True] * 30, {"a": [None, 1.5, {"b": "ab" * 400}]}, 2**63):
+        assert eval(python_literal(value)) == value
+
+
+def report_of(*failures: Failure, spec: StdioSpec | HttpSpec | None = None) -> FuzzReport:
+    report = FuzzReport("shop", ["f", "g"], 7, spec or StdioSpec(command=sys.executable, args=("server.py",)))
+    report.failures += failures
+    report.calls, report.seconds = 1_200, 2.5
+    return report
+
+
+CRASH = Failure("dies", "shop", "f", 'it ended: "\\x"', {"q": ""}, "%mcp call shop:f q=")
+ONCE = Failure("accepts", "shop", "g", "takes it", {"q": 1}, "%mcp raw ...", repeats=False)
+
+
+def test_report_lists_failures_by_kind():
+    report = report_of(CRASH, ONCE)
+    assert not report.ok
+    text = str(report.parts()[0].plain)
+    assert "dies" in text
+    assert "the server ends, or closes the connection" in text
+    assert report.summary == "2 failures (1 dies, 1 accepts); 1,200 calls of 2 tools in 2.5 s; seed 7"
+    assert report.df.columns.tolist() == ["kind", "tool", "what", "line", "arguments"]
+    assert report.df["what"].tolist() == ['it ended: "\\x"', "takes it (not seen again)"]
+    with pytest.raises(CheckFailedError) as caught:
+        report.check()
+    assert str(caught.value).splitlines() == [
+        f"shop: {report.summary}",
+        '  dies: f: it ended: "\\x"',
+        "    %mcp call shop:f q=",
+        "  accepts: g: takes it (not seen again)",
+        "    %mcp raw ...",
+    ]
+    assert caught.value.result is report
+    clean = report_of()
+    assert clean.check() is clean
+    assert "nothing failed" in clean.parts()[0].plain
+    assert clean.pytest == ""
+
+
+def test_outcomes_for_junit_have_a_case_for_each_kind():
+    cases = report_of(CRASH).suite.cases
+    assert len(cases) == 16
+    assert [(case.name, case.classname) for case in cases if case.failure] == [("dies", "shop:f")]
+
+
+def test_tests_have_no_secrets_and_names_of_their_own():
+    spec = StdioSpec(command="server", args=("--token", "sk-very-secret-1"), env={"API_KEY": "very-secret-2"})
+    source = report_of(CRASH, CRASH, spec=spec).pytest
+    compile(source, "test_shop.py", "exec")
+    assert "very-secret" not in source
+    assert 'os.environ["API_KEY"]' in source
+    assert "def test_f_dies():" in source
+    assert "def test_f_dies_2():" in source
+    web = HttpSpec(url="https://me:very-secret-3@example.com/mcp", headers={"Authorization": "Bearer very-secret-4"})
+    assert "very-secret" not in report_of(CRASH, spec=web).pytest
