@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import _startup as startup
 from mcp_magic._host import Host as CoreHost
 from mcp_magic._text import free_name
+from mcp_magic.config.parsing import working_path
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.loops import on_own_loop_unless_closed
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_magic.fuzz.report import FuzzReport
     from mcp_magic.fuzz.run import Fuzz
     from mcp_magic.map.bench import Bench
+    from mcp_magic.server.clients import Written
     from mcp_magic.server.snapshot import Changes
     from mcp_magic.server.verification import Verification
 
@@ -195,6 +197,47 @@ class NotebookHost(CoreHost):
             return await interface_of(connection)
         finally:
             await connection.close()
+
+    async def export(
+        self,
+        source: str | Path,
+        kind: str,
+        file: str | Path,
+        *,
+        server: str | None = None,
+        last: int | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> Written:
+        """Write the calls, reads and prompts that you made to a server into a file, and return what was written.
+
+        A program is run once before, against the recorded answers.
+
+        Args:
+            source: The name of a connected server, whose requests the trace has, or the path of a cassette.
+            kind: `"pytest"` for tests, `"client"` for a program (`.py` or `.ts`), `"report"` for a page (`.html`).
+            file: The file, which is overwritten.
+            server: One of several servers on a cassette.
+            last: How many requests to take, from the newest; None for all.
+            variables: Your names for its secrets, such as `{"TOKEN": token}`: the program reads them from there in the
+                environment.
+
+        Raises:
+            UnknownServerError: There is no such server.
+            CommandError: There are no requests, or no program can repeat them.
+            CheckFailedError: What would be written does not run against the recorded answers.
+        """
+        from mcp_magic.server.exchange import recorded, traced
+        from mcp_magic.server.trial import write_out, writer_of
+
+        path = working_path(str(file))
+        writer_of(kind, path)
+        if isinstance(source, Path):
+            recording = recorded(source, server, last)
+            if recording.server in self:
+                recording = replace(recording, spec=self[recording.server].spec)
+        else:
+            recording = await traced(self[source], self.trace.entries(source), last)
+        return await write_out(recording, kind, path, variables=variables, reports=self.reports)
 
     async def bench(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Bench:
         """Measure a tool; `Bench.check` fails where the figures break a bound.

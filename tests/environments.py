@@ -110,6 +110,14 @@ CLIENT_PACKAGES = {"@modelcontextprotocol/client": "2.4.0", "@modelcontextprotoc
 ADAPTER_PACKAGES = {"langchain-mcp-adapters": "0.3.2", "langchain": "1.5.2"}
 """LangChain's own client, which needs the first SDK generation."""
 
+PROGRAM_PACKAGES = {
+    "@modelcontextprotocol/client": "2.4.0",
+    "tsx": "4.23.15",
+    "typescript": "5.9.3",
+    "@types/node": "20.9.5",
+}
+"""The TypeScript SDK for clients, and what checks and runs a program of TypeScript."""
+
 KERNEL_PACKAGES = {
     "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
     "kernel630": {"ipykernel": "6.30.1", "nest-asyncio": "1.6.0"},
@@ -467,6 +475,7 @@ def main() -> None:
         ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
         ("clients", make_clients, CLIENT_PACKAGES),
         ("adapters", make_adapters, ADAPTER_PACKAGES),
+        ("programs", partial(make_node, "programs", PROGRAM_PACKAGES), PROGRAM_PACKAGES),
         *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
@@ -479,7 +488,11 @@ def main() -> None:
         ]
     if shutil.which("npm") is None:
         print("npm is not installed: the servers that run on Node are left out")
-        rows = [row for row in rows if row[0] not in ("node", "typescript", "clients", "axe", "conformance", "views")]
+        rows = [
+            row
+            for row in rows
+            if row[0] not in ("node", "typescript", "clients", "programs", "axe", "conformance", "views")
+        ]
     with ThreadPoolExecutor(MAKERS) as makers:
         made = [makers.submit(make) for _, make, _ in rows]
     for (name, _, packages), making in zip(rows, made, strict=True):

@@ -19,6 +19,7 @@ from mcp_magic.consent.consent import PERSON, Consent, Decision
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, InvalidResponseError, SessionClosedError
 from mcp_magic.loops import run_on, together
+from mcp_magic.trace.trace import asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -189,7 +190,11 @@ class Caller:
         elif consent is not None and (call.asker != PERSON or consent.rules):
             raise consent.refusal(call.request, _UNASKED)
         observers = (*self.observers(call, observers), *observers)
-        return self._checked(await _observed(call, observers, call.connection.send_call(call, observers)))
+        token = asker.set("" if call.asker == PERSON else call.asker)
+        try:
+            return self._checked(await _observed(call, observers, call.connection.send_call(call, observers)))
+        finally:
+            asker.reset(token)
 
     async def resume(self, call: Call, task: str, *observers: CallObserver) -> ToolResult:
         """Wait for the task that an earlier call of the tool has become, by the task's id; return its result.

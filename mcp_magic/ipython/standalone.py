@@ -260,7 +260,9 @@ class _Line:
         takes_target = self._command.name in TAKE_TARGET and "--all" not in self._words
         if not targets and takes_target:
             self._words = _with_file(self._words)
-        return [] if targets or takes_target or self._command.name == "serve" else await self._connect_named()
+        if targets or takes_target or self._command.name in ("serve", "export"):
+            return []
+        return await self._connect_named()
 
     async def _connect_named(self) -> list[str]:
         arguments, _ = parse(self._command, self._words)

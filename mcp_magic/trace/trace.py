@@ -47,6 +47,10 @@ ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise smal
 BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its first may wait to be masked
 
 
+asker: ContextVar[str] = ContextVar("mcp_magic_asker", default="")
+"""Who calls the tool in this context, if not the user."""
+
+
 @dataclass(slots=True, repr=False, init=False, eq=False)
 class Entry:
     """One message. Until its batch is settled it has only what `Recorder.message` sets."""
@@ -67,12 +71,14 @@ class Entry:
     headers: dict[str, str] | None  # content type, when to retry, location
     moment: float  # when it was sent or received (`time.perf_counter()`)
     gave_up: Fault | None  # why nobody waits for the answer to a request any more, and whose fault that is
+    asker: str  # who called the tool if not the user, such as "agent"
 
     def __init__(self, server: str, direction: str, id: int | str | None = None) -> None:
         self.server = server
         self.direction = direction
         self.id = id
         self.status = self.headers = self.gave_up = None
+        self.asker = asker.get()
         self.moment = perf_counter()
 
     def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:

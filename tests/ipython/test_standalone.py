@@ -263,6 +263,19 @@ def test_a_mock_over_stdio_ends_quietly_without_its_streams(program, closed):
     assert ran.stderr == b""
 
 
+def test_a_recorded_session_is_exported_without_its_server(program):
+    program.declare(DECLARED)
+    program.variables["MCP_MAGIC_CASSETTE"] = "plain.jsonl"
+    program("call", "plain:add", "a=1", "b=2")
+    del program.variables["MCP_MAGIC_CASSETTE"]
+    out, err = program("export", "plain.jsonl", "--pytest", "test_plain.py")
+    assert out.startswith("test_plain.py: 1 test, run once as recorded; ")
+    assert 'await server.call("add", a=1, b=2)' in (program.folder / "test_plain.py").read_text()
+    assert (err, (program.folder / "test_plain.py").stat().st_size > 500) == ("", True)
+    _, err = program("export", "plain", "--report", "plain.html", status=2)
+    assert f"`{PROGRAM} export FILE.jsonl ...`" in err
+
+
 def test_a_reader_that_has_enough_ends_it_quietly(program):
     line = " ".join(program.words(["--help"]))
     ran = subprocess.run(f"{line} | true", shell=True, capture_output=True, env=program.variables, check=True)

@@ -306,17 +306,33 @@ SERVE = Implementation(
 )
 
 
+_KINDS = ("pytest", "client", "report")  # what is written of a session, each an option
+
+
 async def _export(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    kinds = [kind for kind in _KINDS if getattr(arguments, kind) is not None]
+    if kinds:
+        return await _export_session(invocation, arguments, *kinds)
+    if arguments.server is None or arguments.file is None or arguments.last is not None:
+        raise CommandError(
+            "%mcp export: `NAME FILE.py` writes a server of a cell; --pytest, --client or --report FILE writes the "
+            "requests of this session. `%mcp export --help` shows more."
+        )
     from mcp_magic.server.export import program
 
     server = _cell_server(invocation, arguments.server)
-    file = invocation.path(invocation.text(arguments.file))
-    if file.exists() and not arguments.force:
-        raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
+    file = _new_file(invocation, arguments.file, force=arguments.force)
     namespace = invocation.shell.user_ns
     code = program(server, namespace, list(namespace.get("In", ())), file.name)
     write_text(file, code)
     return Text(f"{file} is the server {arguments.server!r}: `%mcp connect {arguments.file} --name NAME` starts it.")
+
+
+def _new_file(invocation: Invocation, word: str, *, force: bool) -> Path:
+    file = invocation.path(invocation.text(word))
+    if file.exists() and not force:
+        raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
+    return file
 
 
 def _cell_server(invocation: Invocation, name: str) -> CellServer:
@@ -330,17 +346,84 @@ def _cell_server(invocation: Invocation, name: str) -> CellServer:
     raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {join_names(names)}.")
 
 
+async def _export_session(invocation: Invocation, arguments: argparse.Namespace, kind: str) -> Text:
+    """Write the requests that were made to a server as tests, as a client or as a page."""
+    from mcp_magic.server.trial import writer_of
+
+    if arguments.last is not None and arguments.last < 1:
+        raise CommandError("%mcp export: --last takes a number from 1 on.")
+    file = invocation.path(invocation.text(getattr(arguments, kind)))
+    writer_of(kind, file)
+    _new_file(invocation, str(file), force=arguments.force)
+    source, server = _source(invocation, arguments.server, arguments.file)
+    written = await invocation.host.export(
+        source, kind, file, server=server, last=arguments.last, variables=invocation.variables
+    )
+    near = _near(file, invocation.directory)
+    lines = [f"{near}: {plural(written.requests, 'requests')} of {server or source}, run once as recorded"]
+    if written.tests:
+        counts = plural(len(written.tests), "tests")
+        lines = [f"{near}: {counts}, run once as recorded; `pytest {near} --mcp-record=once` records their cassettes"]
+    elif kind == "report":
+        lines = [f"{near}: {plural(written.requests, 'requests')}; read it before you pass it on"]
+    elif any("not run" in remark for remark in written.remarks):
+        lines = [lines[0].removesuffix(", run once as recorded")]
+    if written.variables:
+        lines.append(f"it reads from the environment: {', '.join(written.variables)}")
+    return Text("\n".join([*lines, *written.remarks]))
+
+
+def _source(invocation: Invocation, first: str | None, second: str | None) -> tuple[str | Path, str | None]:
+    """Return what the requests are taken from: a connected server, or a cassette and one of its servers."""
+    word = invocation.text(first) if first is not None else ""
+    if second is not None:
+        return invocation.path(invocation.text(second)), word
+    if word and word not in invocation.host and (word.endswith(".jsonl") or invocation.path(word).is_file()):
+        return invocation.path(word), None
+    try:
+        return invocation.connection(word or None).name, None
+    except UnknownServerError as error:
+        raise UnknownServerError(f"{error}\n  The requests of a cassette: `%mcp export FILE.jsonl ...`") from None
+
+
+def _complete_source(tab: Tab) -> list[str]:
+    return [*completion.COMPLETERS["SERVER"](tab), *completion.paths(tab)]
+
+
 EXPORT = Implementation(
     _export,
     (
-        Argument("server", metavar="SERVER", help="a server that `%%%%mcp_server` has made"),
-        Argument("file", metavar="FILE", help="the program, such as server.py"),
+        Argument(
+            "server",
+            nargs="?",
+            metavar="NAME|CASSETTE",
+            complete=_complete_source,
+            help="a connected server (default: the only one), or a cassette",
+        ),
+        Argument(
+            "file", nargs="?", metavar="FILE", help="the program of a server; with an option the cassette that has NAME"
+        ),
+        (
+            Argument("--pytest", metavar="FILE", help="write the requests of this session as tests (.py)"),
+            Argument("--client", metavar="FILE", help="write them as a client on the bare SDK (.py, .ts)"),
+            Argument("--report", metavar="FILE", help="write them as a page to pass on (.html)"),
+        ),
+        Argument("--last", type=int, metavar="N", help="the newest N requests only"),
         Argument("--force", action="store_true", help="overwrite an existing file"),
     ),
-    examples=("%mcp export shop shop_server.py", "%mcp export shop servers/shop.py --force"),
-    details="The program needs the SDK (`pip install mcp`) and nothing from the notebook: it contains the imports, "
-    "functions, classes and plain data that the cell uses, and reads secrets from the environment. It speaks stdio, "
-    "or streamable HTTP with --http PORT.",
+    examples=(
+        "%mcp export shop shop_server.py",
+        "%mcp export shop --pytest tests/test_shop.py",
+        "%mcp export shop --client shop_client.ts --last 5",
+        "%mcp export shop.jsonl --report shop.html",
+    ),
+    details="`NAME FILE` writes a server that `%%mcp_server` has made. The program needs the SDK (`pip install mcp`) "
+    "and nothing from the notebook: it contains the imports, functions, classes and plain data that the cell uses, and "
+    "reads secrets from the environment. It speaks stdio, or streamable HTTP with --http PORT.\n\n"
+    "With an option, the calls, reads and prompts that you made are written, from the trace or from a cassette: "
+    "different ones once, without those of agents. A test checks the value of the answer, or its schema where it "
+    "varies: equal requests had different answers, or it has a time or an id of its own. Secrets are variables of the "
+    "environment. Tests and clients run once against the recorded answers; if that fails, nothing is written.",
 )
 
 

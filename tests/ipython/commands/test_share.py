@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import httpx2
@@ -169,3 +170,42 @@ async def test_name_in_a_cassette_reaches_no_other_folder(magic):
     ]
     written(magic.folder / "bad.jsonl", *hostile)
     assert "../x" in await magic.error(TargetError, "serve ../x --cassette bad.jsonl")
+
+
+async def test_export_writes_the_session_or_a_cassette(magic, shop):
+    usage = await magic.error(CommandError, "export shop")
+    assert "`NAME FILE.py` writes a server of a cell; --pytest, --client or --report FILE writes the" in usage
+    assert "`%mcp call shop:TOOL` makes one" in await magic.error(CommandError, "export shop --report shop.html")
+    await magic("call shop:search words=tea")
+    shown = str(await magic("export shop --report shop.html"))
+    assert shown == "shop.html: 1 request; read it before you pass it on"
+    assert "1. tools/call search" in (magic.folder / "shop.html").read_text()
+    assert "shop.html is there already; --force" in await magic.error(CommandError, "export shop --report shop.html")
+    assert "1 request" in str(await magic("export shop --report shop.html --force --last 1"))
+    assert "--last takes a number from 1 on" in await magic.error(CommandError, "export shop --report s.html --last 0")
+    assert "ends in .py, not 't.ts'" in await magic.error(CommandError, "export shop --pytest t.ts")
+    assert "shop runs in this kernel" in await magic.error(CommandError, "export shop --client c.py")
+    assert "`%mcp export FILE.jsonl ...`" in await magic.error(UnknownServerError, "export shp --report s.html")
+    assert "not allowed with argument" in await magic.error(CommandError, "export shop --report a.html --pytest t.py")
+    (magic.folder / "tutorial.jsonl").write_bytes(TUTORIAL.read_bytes())
+    assert "name one before it" in await magic.error(CassetteError, "export tutorial.jsonl --report t.html")
+    shown = str(await magic("export math tutorial.jsonl --report t.html"))
+    assert shown.startswith("t.html: ")
+    assert "the cassette tutorial.jsonl" in (magic.folder / "t.html").read_text()
+    assert {*candidates("export shop --", {}).texts} >= {"--pytest", "--client", "--report", "--last"}
+
+
+async def test_export_writes_tests_with_the_users_names_of_secrets(magic):
+    environment = "--env SHOP_KEY=$KEY --cwd {folder} --name stall"
+    folder = str(Path(__file__).parents[3])
+    command = f"connect {environment} -- {sys.executable} -m tests.support.stall_server"
+    await magic(command, KEY="key-stall-0123456789", folder=folder)
+    await magic("call stall:search text=tea")
+    shown = str(await magic("export stall --pytest test_stall.py", KEY="key-stall-0123456789"))
+    assert shown.splitlines() == [
+        "test_stall.py: 1 test, run once as recorded; `pytest test_stall.py --mcp-record=once` records their cassettes",
+        "it reads from the environment: KEY",
+    ]
+    text = (magic.folder / "test_stall.py").read_text()
+    assert 'env={"SHOP_KEY": os.environ["KEY"]},' in text
+    assert "0123456789" not in text

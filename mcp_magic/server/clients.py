@@ -1,0 +1,661 @@
+"""Writes requests as a pytest file, or as a program on the bare SDK of Python or TypeScript."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult
+from pydantic import ValidationError
+
+from mcp_magic.config.masking import mask_arguments, mask_url
+from mcp_magic.config.parsing import working_directory
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec
+from mcp_magic.errors import CommandError
+from mcp_magic.results.results import ResourceResult, ToolResult, value_of
+from mcp_magic.schema.secrets import MASK, is_declared_secret
+from mcp_magic.server.literals import (
+    PYTHON,
+    TYPESCRIPT,
+    Beside,
+    NoLiteralError,
+    Program,
+    call_arguments,
+    literal,
+    quoted,
+    unmasked,
+    variables_in,
+    with_variables,
+)
+from mcp_magic.trace.trace import is_masked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp_magic.server.exchange import Exchange, Recording
+
+
+# How the written program reaches the server: values of code, in which each secret is a variable.
+
+
+@dataclass(frozen=True)
+class Target:
+    """How a program reaches a server.
+
+    Attributes:
+        transport: `"stdio"`, `"http"` or `"sse"`.
+        command: The command and its arguments.
+        options: `env`, `cwd`, `headers`, `verify`, `cert`, as far as they are not the default.
+        url: The URL.
+        is_legacy: Whether only the handshake is meant.
+        remarks: What the user should know.
+    """
+
+    transport: str
+    command: list[Any] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    url: Any = ""
+    is_legacy: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def target_of(recording: Recording, file: Path, variables: Mapping[str, Any]) -> Target:
+    """Return how the program `file` reaches a server; `variables` may have the user's names of its secrets.
+
+    Raises:
+        CommandError: No program can reach it.
+    """
+    spec, name = recording.spec, recording.server
+    if isinstance(spec, InProcessSpec) or recording.transport == "in-process":
+        raise CommandError(
+            f"%mcp export: {name} runs in this kernel, where no other program can start it. `%mcp export {name} "
+            f"{name}.py` writes a server of a cell as a program: connect that, and make the calls there. A report "
+            "needs none: `--report FILE.html`."
+        )
+    known = _known(spec, variables)
+    if isinstance(spec, StdioSpec):
+        return _stdio(spec, name, file, known)
+    if isinstance(spec, HttpSpec | SseSpec):
+        return _http(spec, name, known, asks_log_in=recording.asks_log_in)
+    if spec is None and recording.transport == "stdio":
+        words = shlex.split(recording.where.removesuffix("…"))
+        spec = StdioSpec(command=sys.executable if words[:1] == ["python"] else words[0], args=tuple(words[1:]))
+        target = _stdio(spec, name, file, known)
+        remarks = [f"the command is that of the cassette, {recording.where}: check it"]
+        return replace(target, remarks=(*target.remarks, *remarks))
+    if spec is None and recording.transport in ("http", "sse"):
+        url = unmasked(recording.where, [], name, "SECRET")
+        return Target(recording.transport, url=url, remarks=("a cassette has no headers: add those that it needs",))
+    raise CommandError(f"%mcp export: the SDKs have no client for the transport {recording.transport!r} of {name}.")
+
+
+def _known(spec: Spec | None, variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return secret -> the name of the variable that holds it already."""
+    secrets = spec.secrets if spec is not None else frozenset()
+    known: dict[str, str] = {}
+    for source in (variables, os.environ, spec.variables if spec is not None else {}):
+        for name, value in source.items():
+            if isinstance(value, str) and value in secrets and re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+                known[value] = name
+    return known
+
+
+def _coded(text: str, masked: str, known: Mapping[str, str], server: str, name: str) -> Any:
+    """Return a text of a spec, of which a part is masked, with variables."""
+    for secret in sorted(known, key=len, reverse=True):
+        if secret in text and MASK not in masked:  # its name tells nothing, but a declaration does
+            masked = text.replace(secret, MASK)
+    if MASK not in masked:
+        return text
+    match = re.fullmatch("(.+?)".join(map(re.escape, masked.split(MASK))), text, re.DOTALL)
+    hidden = match.groups() if match is not None else ()
+    return unmasked(masked, [known.get(secret) for secret in hidden], server, name)
+
+
+def _stdio(spec: StdioSpec, server: str, file: Path, known: Mapping[str, str]) -> Target:
+    words: list[Any] = []
+    option = ""
+    for word, masked in zip(spec.args, mask_arguments(spec.args), strict=True):
+        coded = _coded(word, masked, known, server, option.lstrip("-"))
+        words.append(_beside(coded, file) if isinstance(coded, str) else coded)
+        option = word
+    options: dict[str, Any] = {}
+    here = working_directory()
+    if spec.cwd is not None or any(not Path(word).is_absolute() and (here / word).exists() for word in spec.args):
+        options["cwd"] = _beside(str(spec.cwd or here), file)
+    if spec.env:
+        options["env"] = env = {}
+        for name, value in spec.env.items():
+            masked = MASK if is_declared_secret(name) else value
+            env[name] = _coded(value, masked, {value: name, **known} if masked == MASK else known, server, name)
+    python = Program(_beside(sys.executable, file)) if spec.command == sys.executable else spec.command
+    return Target("stdio", [python, *words], options, is_legacy=spec.protocol == "handshake")
+
+
+def _beside(path: str, file: Path) -> Any:
+    """Return a path that is near the program relative to it, because a project is moved as a whole."""
+    if not Path(path).is_absolute() or not Path(path).exists():
+        return path
+    relative = os.path.relpath(path, file.parent)
+    return Beside(Path(relative).as_posix()) if relative.count("..") <= 4 else path
+
+
+def _http(spec: HttpSpec | SseSpec, server: str, known: Mapping[str, str], *, asks_log_in: bool) -> Target:
+    if spec.client_factory is not None:
+        raise CommandError(f"%mcp export: {server} has a client_factory, which no other program has.")
+    headers: dict[str, Any] = {}
+    remarks = []
+    for name, value in spec.headers.items():
+        masked = value
+        if is_declared_secret(name):
+            scheme, space, _ = value.rpartition(" ")
+            masked = f"{scheme}{space}{MASK}"
+        label = "token" if name.lower() == "authorization" else name
+        headers[name] = _coded(value, masked, known, server, label)
+    options: dict[str, Any] = {"headers": headers} if headers else {}
+    if spec.verify is not True:
+        options["verify"] = spec.verify
+    if spec.cert is not None:
+        options["cert"] = list(spec.cert) if isinstance(spec.cert, tuple) else spec.cert
+    if asks_log_in and "authorization" not in map(str.lower, headers):
+        remarks.append(
+            "it asks for a log-in, which is yours: the tests log in as a session does, another client does not"
+        )
+    url = _coded(spec.url, mask_url(spec.url), known, server, "secret")
+    return Target(
+        spec.transport, options=options, url=url, is_legacy=spec.protocol == "handshake", remarks=tuple(remarks)
+    )
+
+
+_KEPT = ("env", "headers")  # options that a mock gets, too
+
+
+def replayed(target: Target, url: str, command: list[str]) -> Target:
+    """Return the target at which a mock of the server answers: at a URL, or a command."""
+    options: dict[str, Any] = {name: target.options[name] for name in _KEPT if name in target.options}
+    if target.transport == "stdio":
+        return replace(target, command=command, options={**options, "cwd": str(Path.cwd())})
+    return replace(target, transport="http", url=url, options=options)
+
+
+# What was written.
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that is not on the disk yet.
+
+    Attributes:
+        text: What is in it.
+        variables: The names of the variables that it reads from the environment.
+        requests: How many requests it sends.
+        tests: The names of its tests.
+        remarks: What was left out, and why.
+    """
+
+    text: str
+    variables: tuple[str, ...] = ()
+    requests: int = 0
+    tests: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The code of one request."""
+
+    code: str
+    variables: set[str]
+    name: str = ""
+
+
+def _blocks(recording: Recording, write: Any) -> tuple[list[_Block], list[str]]:
+    """Return the code of each request that can be repeated, and remarks on the others."""
+    groups, remarks = recording.groups()
+    blocks = []
+    for group in groups:
+        try:
+            blocks.append(write(group))
+        except (NoLiteralError, ValidationError, RecursionError) as error:
+            why = str(error) if isinstance(error, NoLiteralError) else "an answer that cannot be read"
+            number = f" {group[0].number} of the trace" if group[0].number else ""
+            remarks.append(f"left out: request{number}: {why}")
+    if not blocks:
+        raise CommandError("%mcp export: no request can be repeated by a program: " + "; ".join(remarks))
+    return blocks, remarks
+
+
+def _reads(variables: Sequence[str], what: str = "It reads from the environment") -> str:
+    return f"\n{what}: {', '.join(variables)}\n" if variables else ""
+
+
+# The pytest file.
+
+LONGEST_VALUE = 4000  # most characters of an answer that a test has; of a longer one it has the schema
+
+_TESTS = '''\
+"""Tests of the MCP server {server}, written from the requests of a session.
+
+    pytest {file}                      replays the cassettes beside it
+    pytest {file} --mcp-record=once    records them where there are none: that needs the server
+{reads}"""
+
+{imports}
+
+pytestmark = pytest.mark.anyio
+{environment}
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@asynccontextmanager
+async def connected():
+    async with Host() as host:
+        yield await host.connect({connect})
+'''
+
+
+def write_tests(recording: Recording, target: Target, file: Path) -> Written:
+    """Return a pytest file with a test for each request, by the value of the answer, or by its schema if it varies."""
+    names: set[str] = set()
+    blocks, remarks = _blocks(recording, lambda group: _test(recording, group, names))
+    code = "".join(f"\n\n{block.code}" for block in blocks)
+    where = target.command if target.transport == "stdio" else target.url
+    options: dict[str, Any] = {"name": recording.server}
+    if target.transport == "sse":
+        options["transport"] = "sse"
+    if target.is_legacy:
+        options["protocol"] = "handshake"
+    options |= target.options
+    connect = "\n".join(
+        [f"            {literal(where, PYTHON, 12)},"]
+        + [f"            {name}={literal(value, PYTHON, 12)}," for name, value in options.items()]
+    )
+    connect = f"\n{connect}\n        "
+    variables = sorted(set().union(variables_in([where, options]), *(block.variables for block in blocks)))
+    imports = ["from contextlib import asynccontextmanager"]
+    for module, use in (("os", "os."), ("sys", "sys.")):
+        if use in connect + "".join(block.code for block in blocks if block.variables):
+            imports.append(f"import {module}")
+    if "Path(" in connect:
+        imports.append("from pathlib import Path")
+    imports.sort(key=lambda line: (line.startswith("from"), line))
+    others = ["import pytest", "from mcp_magic import Host"]
+    if "jsonschema.validate(" in code:
+        others.insert(0, "import jsonschema")
+    if "pytest.raises(ProtocolError)" in code:
+        others.append("from mcp_magic.errors import ProtocolError")
+    defaults = "".join(f'os.environ.setdefault("{name}", "")\n' for name in variables)
+    environment = f"\n# only the server itself needs them, its cassettes do not\n{defaults}" if variables else ""
+    head = _TESTS.format(
+        server=quoted(recording.server),
+        file=re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII),
+        reads=_reads(variables),
+        imports="\n".join([*imports, "", *others]),
+        environment=environment,
+        connect=connect,
+    )
+    tests = tuple(block.name for block in blocks)
+    return Written(head + code, tuple(variables), len(blocks), tests, (*target.remarks, *remarks))
+
+
+def _test(recording: Recording, group: Sequence[Exchange], names: set[str]) -> _Block:
+    exchange = group[0]
+    kinds = {("error" in e.answer, e.is_failure) for e in group}
+    if len(kinds) > 1:
+        raise NoLiteralError("it was answered, and it failed")
+    arguments = with_variables(exchange.arguments, recording.server)
+    name = literal(with_variables(exchange.name, recording.server), PYTHON)
+    if "error" in exchange.answer:
+        codes = {e.answer["error"].get("code") for e in group}
+        lines = ["with pytest.raises(ProtocolError) as refused:", f"    await {_request(exchange, name, arguments)}"]
+        check = [f"assert refused.value.code in {sorted(codes, key=str)!r}"] if len(codes) > 1 else []
+        check = check or [f"assert refused.value.code == {literal(codes.pop(), PYTHON)}"]
+    else:
+        lines = [f"result = await {_request(exchange, name, arguments)}"]
+        check = _expectation(recording, group)
+    title = _free(_test_name(exchange), names)
+    body = "".join(f"        {line}\n" for line in lines) + "".join(f"    {line}\n" for line in check)
+    code = f"async def {title}(mcp_cassette):\n    async with connected() as server:\n{body}"
+    return _Block(code, variables_in([arguments, with_variables(exchange.name, recording.server)]), title)
+
+
+def _request(exchange: Exchange, name: str, arguments: dict[str, Any]) -> str:
+    values = literal(arguments, PYTHON, 8)
+    if exchange.method == "resources/read":
+        return f"server.read({name})"
+    if exchange.method == "prompts/get":
+        return f"server.prompt({name}, {values})" if arguments else f"server.prompt({name})"
+    if exchange.is_failure:  # also one that the schema refuses: it is for the server to say so
+        return f"server.call_tool({name}, {values}, validate=False)"
+    separator = ",{}" if (keywords := call_arguments(arguments, 8)).startswith("\n") else ", {}"
+    return f"server.call({name}{separator.format(keywords)})" if arguments else f"server.call({name})"
+
+
+def _expectation(recording: Recording, group: Sequence[Exchange]) -> list[str]:
+    """Return the lines that check an answer: by value, or by schema if it varies."""
+    exchange = group[0]
+    if exchange.method == "prompts/get":
+        texts = [
+            [m.content.text for m in _read(GetPromptResult, e).messages if m.content.type == "text"] for e in group
+        ]
+        return _checked("result.text", ["\n\n".join(text) for text in texts], group)
+    results: list[Any] = []
+    schema = None
+    if exchange.method == "resources/read":
+        results = [ResourceResult(_read(ReadResourceResult, e)) for e in group]
+    else:
+        schema = recording.output_schema(exchange.name)
+        results = [ToolResult(_read(CallToolResult, e), output_schema=schema) for e in group]
+    lines = ["assert result.is_error"] if exchange.is_failure else []
+    if results[0].data is not None or results[0].texts:
+        access = "result.data" if results[0].data is not None else "result.text"
+        lines += _checked(access, [value_of(result) for result in results], group)
+        if lines[-1].startswith("jsonschema") and schema is not None and not exchange.is_failure:
+            lines.append("assert not result.unfit")
+    elif exchange.method == "resources/read":
+        lines += [f"assert result.mime_type == {literal(results[0].mime_type, PYTHON)}", "assert result.bytes"]
+    else:
+        kinds = [block.type for block in results[0].raw.content]
+        lines += [f"assert [block.type for block in result.raw.content] == {literal(kinds, PYTHON)}"]
+    return lines
+
+
+def _read(model: Any, exchange: Exchange) -> Any:
+    return model.model_validate(exchange.answer["result"])
+
+
+def _checked(access: str, values: list[Any], group: Sequence[Exchange]) -> list[str]:
+    value = values[0]
+    varies = (
+        any(other != value for other in values)
+        or is_masked(value)
+        or any(_is_of_its_time(entry, exchange) for entry, exchange in zip(values, group, strict=True))
+    )
+    if not varies:
+        code = literal(value, PYTHON, 4)
+        if len(code) <= LONGEST_VALUE:
+            operator = "is" if value is None or isinstance(value, bool) else "=="
+            return [f"assert {access} {operator} {code}"]
+    return [f"jsonschema.validate({access}, {literal(schema_of(values), PYTHON, 4)})"]
+
+
+_UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
+
+DAY = 86_400.0  # seconds
+
+
+def _is_of_its_time(value: Any, exchange: Exchange) -> bool:
+    """Whether a value has an id or a time that another answer would not have, or what not all transports carry."""
+    match value:
+        case dict():
+            return any(_is_of_its_time(entry, exchange) for entry in value.values())
+        case list():
+            return any(_is_of_its_time(entry, exchange) for entry in value)
+        case str():
+            given = repr(exchange.params)
+            has_surrogate = not value.isascii() and value.encode("utf-8", "replace").decode() != value
+            return (
+                has_surrogate
+                or any(match[0] not in given for match in _UUID.finditer(value))
+                or any(match[0] not in given and _is_near(match[0], exchange.time) for match in _TIME.finditer(value))
+            )
+        case int() | float() if exchange.time is not None and not isinstance(value, bool):
+            return any(abs(value / scale - exchange.time) < DAY for scale in (1, 1000, 1_000_000))
+    return False
+
+
+def _is_near(text: str, time: float | None) -> bool:
+    if time is None:  # a cassette does not say when it was recorded
+        return True
+    try:
+        return abs(datetime.fromisoformat(text).timestamp() - time) < 2 * DAY  # of any zone
+    except (ValueError, OverflowError, OSError):
+        return False
+
+
+MOST_MEMBERS = 40  # most members of an object that a schema lists
+DEEPEST = 8  # levels of a schema
+
+_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def schema_of(values: Sequence[Any], depth: int = 0) -> dict[str, Any]:
+    """Return a JSON Schema that values fit.
+
+    >>> schema_of([{"a": 1, "b": "x"}, {"a": 2.5}])["required"]
+    ['a']
+    """
+    types = {_TYPES.get(type(value), "null") for value in values}
+    if "number" in types:
+        types.discard("integer")
+    names = sorted(types)
+    schema: dict[str, Any] = {"type": names[0] if len(names) == 1 else names} if names else {}
+    objects = [value for value in values if isinstance(value, dict)]
+    members = list(dict.fromkeys(name for entry in objects for name in entry))
+    if members and depth < DEEPEST and len(members) <= MOST_MEMBERS:
+        schema["properties"] = {
+            name: schema_of([entry[name] for entry in objects if name in entry], depth + 1) for name in members
+        }
+        schema["required"] = [name for name in members if all(name in entry for entry in objects)]
+    items = [item for value in values if isinstance(value, list) for item in value]
+    if items and depth < DEEPEST:
+        schema["items"] = schema_of(items, depth + 1)
+    return schema
+
+
+def _test_name(exchange: Exchange) -> str:
+    kind = {"resources/read": "read", "prompts/get": "prompt"}.get(exchange.method, "")
+    values = [value for value in exchange.arguments.values() if isinstance(value, str | int | float)]
+    words = [kind, exchange.name, *map(str, values[:4])]
+    return f"test_{'_'.join(filter(None, map(_slug, words)))[:50].strip('_') or 'request'}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text[:200].replace(MASK, "").lower()).strip("_")[:30]
+
+
+def _free(name: str, names: set[str]) -> str:
+    number, free = 2, name
+    while free in names:
+        free, number = f"{name}_{number}", number + 1
+    names.add(free)
+    return free
+
+
+# The clients.
+
+_PYTHON = '''\
+"""A client of the MCP server {server}, written from the requests of a session.
+
+    pip install mcp
+    python {file}
+{reads}"""
+
+{imports}
+
+
+def show(title: str, result: BaseModel) -> None:
+    print(f"{{title}}: {{result.model_dump_json(by_alias=True, exclude_none=True, indent=2)}}")
+
+
+async def main() -> None:
+{connect}
+{requests}
+
+if __name__ == "__main__":
+    asyncio.run(main())
+'''
+
+
+def write_python(recording: Recording, target: Target, file: Path) -> Written:
+    """Return a program on the Python SDK that sends the requests and prints the answers."""
+    blocks, remarks = _blocks(recording, lambda group: _python_request(recording.server, group))
+    mode = ', mode="legacy"' if target.is_legacy else ""
+    third = ["from mcp import Client", "from pydantic import BaseModel"]
+    options = {name: target.options[name] for name in ("headers", "verify", "cert") if name in target.options}
+    if target.transport == "stdio":
+        third[0] = "from mcp import Client, StdioServerParameters, stdio_client"
+        words = {"command": target.command[0], "args": target.command[1:], **target.options}
+        values = "".join(f"        {name}={literal(value, PYTHON, 8)},\n" for name, value in words.items())
+        connect = f"    server = StdioServerParameters(\n{values}    )\n"
+        client = "stdio_client(server)"
+    elif target.transport == "sse":
+        third.append("from mcp.client.sse import sse_client")
+        headers = literal(options.get("headers", {}), PYTHON, 4)
+        connect = f"    url = {literal(target.url, PYTHON, 4)}\n    headers = {headers}\n"
+        client = "sse_client(url, headers=headers)"
+    elif options:
+        third += ["import httpx2", "from mcp.client.streamable_http import streamable_http_client"]
+        values = "".join(f"        {name}={literal(value, PYTHON, 8)},\n" for name, value in options.items())
+        connect = f"    http = httpx2.AsyncClient(\n{values}        timeout=httpx2.Timeout(30, read=300),\n    )\n"
+        connect += f"    url = {literal(target.url, PYTHON, 4)}\n"
+        client = "streamable_http_client(url, http_client=http)"
+    else:
+        connect = f"    url = {literal(target.url, PYTHON, 4)}\n"
+        client = "url"
+    connect += f"    async with Client({client}{mode}) as client:"
+    variables = sorted(
+        set().union(variables_in([target.command, target.url, target.options]), *(block.variables for block in blocks))
+    )
+    requests = "".join(block.code for block in blocks)
+    if "except MCPError" in requests:
+        third[0] = third[0].replace("Client", "Client, MCPError", 1)
+    used = {"asyncio": True, "os": bool(variables), "sys": "sys.executable" in connect}
+    imports = [f"import {module}" for module, is_used in used.items() if is_used]
+    imports += ["from pathlib import Path"] if "Path(" in connect else []
+    third.sort(key=lambda line: (line.startswith("from"), line))
+    text = _PYTHON.format(
+        server=quoted(recording.server),
+        file=re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII),
+        reads=_reads(variables),
+        imports="\n".join([*imports, "", *third]),
+        connect=connect,
+        requests=requests,
+    )
+    return Written(text, tuple(variables), len(blocks), (), (*target.remarks, *remarks))
+
+
+def _python_request(server: str, group: Sequence[Exchange]) -> _Block:
+    exchange = group[0]
+    arguments, name = with_variables(exchange.arguments, server), with_variables(exchange.name, server)
+    title, values = literal(name, PYTHON), literal(arguments, PYTHON, 12)
+    match exchange.method:
+        case "tools/call":
+            request = f"client.call_tool({title}, {values})"
+        case "resources/read":
+            request = f"client.read_resource({title})"
+        case _:
+            request = f"client.get_prompt({title}, {values})"
+    lines = [f"show({title}, await {request})"]
+    if all("error" in e.answer for e in group):
+        lines = ["try:", f"    {lines[0]}", "except MCPError as error:", f"    print({title}, error)"]
+    return _Block("".join(f"        {line}\n" for line in lines), variables_in([arguments, name]))
+
+
+_TYPESCRIPT = """\
+// A client of the MCP server {server}, written from the requests of a session.
+//
+//     npm install @modelcontextprotocol/client tsx
+//     npx tsx {file}
+{reads}
+{imports}
+{helpers}
+function show(title: string, result: unknown): void {{
+  console.log(`${{title}}: ${{JSON.stringify(result, null, 2)}}`);
+}}
+
+async function main(): Promise<void> {{
+  const client = new Client(
+    {{ name: {name}, version: "1.0.0" }},
+    {{ versionNegotiation: {{ mode: "{mode}" }} }},
+  );
+  await client.connect(
+    {connect},
+  );
+  try {{
+{requests}  }} finally {{
+    await client.close();
+  }}
+}}
+
+main().catch((error) => {{
+  console.error(error);
+  process.exitCode = 1;
+}});
+"""
+
+_ENVIRONMENT = """
+function environment(name: string): string {
+  const value = process.env[name];
+  if (value === undefined) throw new Error(`set the variable ${name} of the environment`);
+  return value;
+}
+"""
+
+
+def write_typescript(recording: Recording, target: Target, file: Path) -> Written:
+    """Return a program on the TypeScript SDK that sends the requests and prints the answers."""
+    blocks, remarks = _blocks(recording, lambda group: _typescript_request(recording.server, group))
+    helpers = ""
+    imports = []
+    if target.transport == "stdio":
+        imports = ['import { Client } from "@modelcontextprotocol/client";']
+        imports.append('import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";')
+        words = {"command": target.command[0], "args": target.command[1:], **target.options}
+        values = "".join(f"      {name}: {literal(value, TYPESCRIPT, 6)},\n" for name, value in words.items())
+        connect = f"new StdioClientTransport({{\n{values}    }})"
+    else:
+        transport = "SSEClientTransport" if target.transport == "sse" else "StreamableHTTPClientTransport"
+        imports = [f'import {{ Client, {transport} }} from "@modelcontextprotocol/client";']
+        connect = f"new {transport}(new URL({literal(target.url, TYPESCRIPT, 4)})"
+        if headers := target.options.get("headers"):
+            connect += f", {{\n      requestInit: {{ headers: {literal(headers, TYPESCRIPT, 6)} }},\n    }}"
+        connect += ")"
+        if {"verify", "cert"} & target.options.keys():
+            remarks.append("certificates are left out: Node takes them from NODE_EXTRA_CA_CERTS")
+    if "join(here" in connect:
+        imports = ['import { dirname, join } from "node:path";', *imports]
+        helpers += "\nconst here = dirname(process.argv[1]);\n"
+    variables = sorted(
+        set().union(variables_in([target.command, target.url, target.options]), *(block.variables for block in blocks))
+    )
+    text = _TYPESCRIPT.format(
+        server=quoted(recording.server),
+        file=re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII),
+        reads="".join(f"// It reads from the environment: {name}\n" for name in variables),
+        imports="\n".join(imports),
+        helpers=helpers + (_ENVIRONMENT if variables else ""),
+        name=literal(f"{recording.server} client", TYPESCRIPT),
+        mode="legacy" if target.is_legacy else "auto",
+        connect=connect,
+        requests="".join(block.code for block in blocks),
+    )
+    return Written(text, tuple(variables), len(blocks), (), (*target.remarks, *remarks))
+
+
+def _typescript_request(server: str, group: Sequence[Exchange]) -> _Block:
+    exchange = group[0]
+    arguments, name = with_variables(exchange.arguments, server), with_variables(exchange.name, server)
+    title = literal(name, TYPESCRIPT)
+    given = f", arguments: {literal(arguments, TYPESCRIPT, 4)}"
+    match exchange.method:
+        case "tools/call":
+            request = f"client.callTool({{ name: {title}{given} }})"
+        case "resources/read":
+            request = f"client.readResource({{ uri: {title} }})"
+        case _:
+            request = f"client.getPrompt({{ name: {title}{given if arguments else ''} }})"
+    lines = [f"show({title}, await {request});"]
+    if all("error" in e.answer for e in group):
+        lines = ["try {", f"  {lines[0]}", "} catch (error) {", f"  show({title}, String(error));", "}"]
+    return _Block("".join(f"    {line}\n" for line in lines), variables_in([arguments, name]))

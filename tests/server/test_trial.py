@@ -1,0 +1,115 @@
+"""A file is written only once it has run against the recorded answers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from mcp_magic import Host
+from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.results.results import CheckFailedError
+from mcp_magic.server import trial
+from mcp_magic.server.exchange import recorded
+from mcp_magic.server.trial import write_out
+from tests.environments import needs_node
+from tests.support.cassettes import written
+
+LINES = (
+    {"cassette": 1},
+    {"session": 1, "server": "shop", "transport": "stdio", "where": "python shop.py --key=*** x"},
+    {"session": 1, "to": "server", "id": 1, "method": "server/discover", "params": {}},
+    {
+        "session": 1,
+        "to": "client",
+        "id": 1,
+        "result": {
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "ttlMs": 0,
+            "cacheScope": "private",
+        },
+    },
+    {"session": 1, "to": "server", "id": 2, "method": "tools/list", "params": {}},
+    {"session": 1, "to": "client", "id": 2, "result": {"tools": [], "ttlMs": 0, "cacheScope": "private"}},
+    {"session": 1, "to": "server", "id": 3, "method": "resources/read", "params": {"uri": "a://\ud83d`${b}"}},
+    {
+        "session": 1,
+        "to": "client",
+        "id": 3,
+        "result": {
+            "contents": [{"uri": "a://b", "text": '*/ """ \ud83d </script>\n${process.exit(3)}`'}],
+            "ttlMs": 0,
+            "cacheScope": "private",
+        },
+    },
+)
+
+
+@pytest.fixture
+def recording(tmp_path):
+    lines = [
+        {**line, "params": {"uri": "a://b"}} if line.get("id") == 3 and "method" in line else line for line in LINES
+    ]
+    return recorded(written(tmp_path / "shop.jsonl", *lines))
+
+
+async def test_tests_of_a_cassette_run_and_are_written(recording, tmp_path):
+    done = await write_out(recording, "pytest", tmp_path / "test_shop.py")
+    text = (tmp_path / "test_shop.py").read_text()
+    assert done.tests == ("test_read_a_b",)
+    assert 'jsonschema.validate(result.text, {"type": "string"})' in text, "half of a surrogate pair"
+    assert '[sys.executable, "shop.py", "--key=" + os.environ["SHOP_KEY"], "x"],' in text
+    assert done.remarks == ("the command is that of the cassette, python shop.py --key=*** x: check it",)
+
+
+async def test_what_fails_is_not_written(recording, tmp_path):
+    broken = recording.exchanges[0]
+    others = [replace(broken, answer={"result": {"contents": [{"uri": "a://b", "text": "another"}]}})]
+    with pytest.raises(
+        CheckFailedError, match=r"(?s)failed against the recorded answers, so nothing was written.*== 'another'"
+    ):
+        await write_out(replace(recording, exchanges=others), "pytest", tmp_path / "test_shop.py")
+    assert not (tmp_path / "test_shop.py").exists()
+
+
+async def test_what_takes_too_long_is_ended_and_not_written(recording, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "SECONDS", 0.1)
+    with pytest.raises(CheckFailedError, match="took too long"):
+        await write_out(recording, "client", tmp_path / "client.py")
+    assert not (tmp_path / "client.py").exists()
+
+
+async def test_interrupt_ends_the_run(recording, tmp_path):
+    before = set(psutil.Process().children(recursive=True))
+    writing = asyncio.create_task(write_out(recording, "client", tmp_path / "client.py"))
+    while not set(psutil.Process().children()) - before:
+        await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert set(psutil.Process().children(recursive=True)) == before
+    assert not (tmp_path / "client.py").exists()
+
+
+@needs_node
+async def test_typescript_without_its_sdk_is_written_and_says_so(recording, tmp_path):
+    done = await write_out(recording, "client", tmp_path / "client.ts")
+    assert "it was not run: that needs Node, and `npm install @modelcontextprotocol/client tsx`" in done.remarks[-1]
+    assert 'environment("SHOP_KEY")' in (tmp_path / "client.ts").read_text()
+
+
+async def test_file_of_another_kind_or_folder_is_refused(recording, tmp_path):
+    for kind, name, ends in (
+        ("pytest", "t.ts", ".py"),
+        ("client", "c.js", ".py or .ts or .mts"),
+        ("report", "r.pdf", ".html"),
+    ):
+        with pytest.raises(CommandError, match=f"--{kind} writes a file that ends in {ends}, not '{name}'"):
+            await write_out(recording, kind, tmp_path / name)
+    with pytest.raises(ConfigError, match="there is no folder"):
+        await write_out(recording, "report", tmp_path / "no" / "r.html")
+    with pytest.raises(CommandError, match="export writes pytest, client, report, not 'reprot'"):
+        await Host().export(tmp_path / "shop.jsonl", "reprot", tmp_path / "r.html")
