@@ -485,7 +485,7 @@ _PYTHON = '''\
 
 
 def show(title: str, result: BaseModel) -> None:
-    print(f"{{title}}: {{result.model_dump_json(by_alias=True, exclude_none=True, indent=2)}}")
+    pp({{title: result.model_dump(mode="json", by_alias=True, exclude_none=True)}}, width=120)
 
 
 async def main() -> None:
@@ -533,6 +533,7 @@ def write_python(recording: Recording, target: Target, file: Path) -> Written:
     used = {"asyncio": True, "os": bool(variables), "sys": "sys.executable" in connect}
     imports = [f"import {module}" for module, is_used in used.items() if is_used]
     imports += ["from pathlib import Path"] if "Path(" in connect else []
+    imports += ["from pprint import pp"]
     third.sort(key=lambda line: (line.startswith("from"), line))
     text = _PYTHON.format(
         server=quoted(recording.server),
@@ -558,7 +559,7 @@ def _python_request(server: str, group: Sequence[Exchange]) -> _Block:
             request = f"client.get_prompt({title}, {values})"
     lines = [f"show({title}, await {request})"]
     if all("error" in e.answer for e in group):
-        lines = ["try:", f"    {lines[0]}", "except MCPError as error:", f"    print({title}, error)"]
+        lines = ["try:", f"    {lines[0]}", "except MCPError as error:", f"    pp({{{title}: str(error)}})"]
     return _Block("".join(f"        {line}\n" for line in lines), variables_in([arguments, name]))
 
 

@@ -53,7 +53,7 @@ async def visit(connection):
     await connection.prompt("advert", item="tea")
 
 
-ANSWERS = ('"tea 2"', "welcome ann", "9 to 5", "Praise tea.", "Unknown resource", "stock'", "process.exit(3)")
+ANSWERS = ("tea 2", "welcome ann", "9 to 5", "Praise tea.", "Unknown", "stock", "process.exit(3)")
 
 
 async def test_tests_pass_live_and_from_their_cassettes(host, how, tmp_path):
