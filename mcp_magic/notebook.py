@@ -246,7 +246,7 @@ class NotebookHost(CoreHost):
             tool: `"server:tool"`, or its name alone if that is unique.
             arguments: Its arguments.
             **options: `levels` (calls in flight, one number after the other), `rate` (calls a second, however long the
-                answers take), `seconds` in all, and `reports`.
+                answers take), `seconds` in all, `timeout` of a call, and `reports`.
 
         Raises:
             ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.

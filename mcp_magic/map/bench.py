@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 CONCURRENCY = (1, 4, 16)  # calls in flight, one number after the other
 
 MOST_IN_FLIGHT = 256  # calls in flight at a rate
+MOST_CONCURRENT = 10_000  # calls in flight that can be asked for
 
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 _LATENCY = re.compile(r"(\d+(?:\.\d+)?)(ms|s)")
@@ -60,6 +61,8 @@ def read_latencies(text: str) -> dict[str, float]:
         match = _LATENCY.fullmatch(bound.strip())
         if not _PERCENTILE.fullmatch(name) or match is None:
             raise ArgumentsError(f"{item.strip()!r} is no bound of the latency; write p95=200ms, or p50=20ms,p99=1s")
+        if name in bounds:
+            raise ArgumentsError(f"{name} has two bounds; leave one out")
         bounds[name] = float(match[1]) / (1000 if match[2] == "ms" else 1)
     return bounds
 
@@ -128,7 +131,9 @@ class Level:
             elif latency >= bound:
                 texts.append(f"{name}: it is {latency * 1000:.4g} ms; the limit is {bound * 1000:g} ms")
         calls = len(self.latencies) + self.errors.total()
-        if errors is not None and self.errors.total() > errors * calls:
+        if errors is not None and not calls:
+            texts.append("errors: no call was made")
+        elif errors is not None and self.errors.total() > errors * calls:
             share = f"{self.errors.total():,} of {calls:,} calls ({self.errors.total() / calls:.2%})"
             texts.append(f"errors: {share}; the limit is {errors * 100:g}%")
         return texts
@@ -215,11 +220,13 @@ async def run_bench(
     levels: Sequence[int] | None = None,
     rate: float | None = None,
     seconds: float = 10.0,
+    timeout: float | None = None,
     reports: Reports | None = None,
 ) -> Bench:
     """Call a tool again and again, for some seconds at each number of calls in flight.
 
     With a `rate` that many calls a second go out, however long the answers take, up to 256 in flight or `levels`.
+    A call without an answer after `timeout` seconds is an error; None waits for it.
 
     Raises:
         ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
@@ -235,10 +242,12 @@ async def run_bench(
         return bench.levels[-1].pace if bench.levels else ""
 
     caller = connection.caller
-    call = await caller.authorize(await caller.prepare(Call(connection, tool, arguments, is_shown=False)))
+    limits = Limits(timeout=timeout)
+    call = Call(connection, tool, arguments, is_shown=False, limits=limits)
+    call = await caller.authorize(await caller.prepare(call))
     with InFlightRequest(f"bench {bench.title}", connection.name, reports, look=Look(detail=under_way)):
         await caller.send(call)  # warms up
-        call = replace(call, limits=Limits(waits_if_busy=False))
+        call = replace(call, limits=replace(limits, waits_if_busy=False))
         numbers = levels or (CONCURRENCY if rate is None else (MOST_IN_FLIGHT,))
         for concurrency in numbers:
             bench.levels.append(Level(concurrency, rate))

@@ -310,7 +310,14 @@ MAP = Implementation(
 
 
 async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench:
-    from mcp_magic.map.bench import CONCURRENCY, MOST_IN_FLIGHT, read_latencies, read_share, run_bench
+    from mcp_magic.map.bench import (
+        CONCURRENCY,
+        MOST_CONCURRENT,
+        MOST_IN_FLIGHT,
+        read_latencies,
+        read_share,
+        run_bench,
+    )
 
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     with connection.explain_misfits():
@@ -322,8 +329,11 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
     if arguments.concurrency is not None:
         texts = arguments.concurrency.split(",")
         levels = [int(text) for text in texts if text.isdecimal()]
-        if len(levels) < len(texts) or min(levels) < 1:
-            raise CommandError("%mcp bench: --concurrency takes numbers of calls in flight: --concurrency 1,4,16")
+        if len(levels) < len(texts) or min(levels) < 1 or max(levels) > MOST_CONCURRENT:
+            raise CommandError(
+                "%mcp bench: --concurrency takes numbers of calls in flight, from 1 to "
+                f"{MOST_CONCURRENT:,}: --concurrency 1,4,16"
+            )
     address = getattr(connection.spec, "url", "")
     if address and urlsplit(address).hostname not in LOOPBACK:
         pace = f"{max(levels)} at a time" if rate is None else f"{rate:g} a second"
@@ -333,7 +343,9 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
             raise DeniedError(
                 f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not approve."
             )
-    options = {"levels": levels, "rate": rate, "seconds": arguments.seconds, "reports": invocation.host.reports}
+    timeout = invocation.settings.call_timeout if arguments.timeout is None else arguments.timeout
+    options = {"levels": levels, "rate": rate, "seconds": arguments.seconds, "timeout": timeout}
+    options["reports"] = invocation.host.reports
     bench = await run_bench(connection, tool.name, values, **options)
     return bench.check(under, errors)
 
@@ -346,6 +358,7 @@ BENCH = Implementation(
         Argument("--concurrency", metavar="N,N", help="calls in flight, one number after the other (default: 1,4,16)"),
         Argument("--rate", metavar="RATE", help="calls that go out in a time, however long the answers take: 50/s"),
         Argument("--seconds", type=seconds_typed, default=10.0, metavar="S", help="seconds in all (default: 10)"),
+        Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that a call may take"),
         Argument("--under", metavar="pN=TIME", help="what the latency must be below: p95=200ms, or p50=20ms,p99=1s"),
         Argument("--errors", metavar="N%", help="the most calls that may fail: 1%%"),
     ),

@@ -128,6 +128,9 @@ LINES: dict[str, tuple[type[Exception], str]] = {
     "bench math:add a=1 b=2 --rate fast": (ArgumentsError, "'fast' is not a rate; write 10/s"),
     "bench math:add a=1 b=2 --under 200": (ArgumentsError, "'200' is no bound of the latency; write p95=200ms"),
     "bench math:add a=1 b=2 --under p95=200": (ArgumentsError, "'p95=200' is no bound"),
+    "bench math:add a=1 b=2 --under p95=1s,p95=2s": (ArgumentsError, "p95 has two bounds"),
+    "bench math:add a=1 b=2 --concurrency 1000000": (CommandError, "from 1 to 10,000"),
+    "bench math:add a=1 b=2 --seconds 0.000000001 --errors 1%": (CheckFailedError, "errors: no call was made"),
     "bench math:add a=1 b=2 --errors 1": (ArgumentsError, "'1' is no share of the calls; write 1% or 0%"),
 }
 
@@ -353,6 +356,23 @@ async def test_bench_at_a_rate_counts_from_when_a_call_was_due(magic):
     await host.connect(server, name="slow")
     bench = await host.bench("slow:work", rate=100.0, seconds=0.3, levels=[1])
     assert bench.levels[0].latencies[-2] >= 0.03, "the call behind the slow one, due 10 ms later, is late as well"
+
+
+async def test_call_without_an_answer_in_time_is_an_error_of_the_bench(magic):
+    server, calls = MCPServer("stuck"), []
+
+    @server.tool()
+    async def work() -> str:
+        calls.append(1)
+        if len(calls) > 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    await host.connect(server, name="stuck")
+    line = "bench stuck:work --concurrency 2 --seconds 0.05 --timeout 0.1 --errors 50%"
+    error = await magic.error(CheckFailedError, line)
+    assert re.search(r"errors: (\d) of \1 calls \(100.00%\)", error)
+    assert "stuck:work: timed out" in error
 
 
 async def test_broken_bound_fails_the_cell_and_keeps_the_figures(magic):
