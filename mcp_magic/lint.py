@@ -262,7 +262,7 @@ _SECRETS = (
 )
 _TAKE = (
     "read(?:ing)?(?! by)|open|cat|load|include|pass|send|provide|attach|upload|access(?! tokens?| keys?)|fetch|get|copy"
-    "|paste|put|append|hold|contain|contents? of|written in|what is in"
+    "|paste|put|append|with path|hold|contain|contents? of|written in|what is in"
 )
 _PRIVATE = (
     r"system prompts?|(?:conversation|chat|message) history|(?:whole|entire|full|previous) conversation"
@@ -388,7 +388,7 @@ def _is_quoted(text: str, match: re.Match[str]) -> bool:
 def _encoded(text: str) -> Iterator[str]:
     """Yield the sentences that a text has in base64."""
     for match in itertools.islice(_BASE64.finditer(text), MAX_DECODED):
-        word = match[0].rstrip("=")[:4000].translate(_PLAIN_BASE64)
+        word = match[0].rstrip("=")[:800].translate(_PLAIN_BASE64)
         with suppress(ValueError):
             decoded = base64.b64decode(word[: len(word) // 4 * 4]).decode("utf-8", "replace")
             if sentence := _SENTENCE.search(decoded):

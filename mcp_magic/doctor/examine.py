@@ -9,6 +9,7 @@ import shutil
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -47,7 +48,7 @@ from mcp_magic.doctor.session import (
 from mcp_magic.doctor.shadowing import shadowing_findings
 from mcp_magic.doctor.stdio import ServerProcess, judge_ending, judge_eras, judge_garbage, open_by_hand
 from mcp_magic.errors import CassetteError, MCPMagicError, UnknownServerError
-from mcp_magic.lint import ERROR, Finding, Findings, lint_offers
+from mcp_magic.lint import ERROR, NOTE, Finding, Findings, lint_offers
 from mcp_magic.lint import WARNING as LINT_WARNING
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.failures import not_started
@@ -491,7 +492,7 @@ async def examine_all(host: Host) -> DoctorReport:
         raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
     steps = {name: Step(name) for name in TOGETHER}
     findings: list[Finding] = []
-    servers: list[Server] = []
+    servers: dict[Connection, Server] = {}
     with _timed(steps["servers"]) as step:
         for session in sessions:
             if session.state != "open":
@@ -504,26 +505,25 @@ async def examine_all(host: Host) -> DoctorReport:
                     session.spec.masked(one_line(str(error), 300)), "`%mcp logs` and `%mcp doctor` of it say more"
                 )
                 continue
-            servers.append(server)
+            servers[session] = server
             counts = [plural(len(items), kind) for kind, items in server.offers.items() if items]
             step.ok(
                 f"{session.name} ({session.spec.transport}: {session.spec.where}): {join_names(counts) or 'nothing'}"
             )
     with _timed(steps["definitions"]):
-        for server in servers:
-            linted = await host[server.name].lint()
-            findings += [finding._replace(server=server.name) for finding in linted.findings]
+        for session in servers:
+            findings += [finding._replace(server=session.name) for finding in (await session.lint()).findings]
     for name, look in (("instructions", shadowing_findings), ("names", lookalike_findings), ("flow", flow_findings)):
         with _timed(steps[name]):
-            findings += look(servers)
-            await asyncio.sleep(0)
-    for server in servers:  # a text may be in a finding about another server
-        findings = [finding.masked(host[server.name].spec.masked) for finding in findings]
+            look_at = partial(list[Finding], look([*servers.values()]))
+            findings += look_at() if IN_BROWSER else await asyncio.to_thread(look_at)  # seconds for thousands of tools
+    for session in servers:  # a text may be in a finding about another server
+        findings = [finding.masked(session.spec.masked) for finding in findings]
     for name, step in steps.items():
         if name != "servers":
             own = [finding for finding in findings if _STEP_OF.get(finding.code, "definitions") == name]
             _judge_together(own, step, len(servers))
-    title = f"{plural(len(servers), 'servers')} together: {join_names((server.name for server in servers), 6)}"
+    title = f"{plural(len(servers), 'servers')} together: {join_names((session.name for session in servers), 6)}"
     together = Findings(findings, title=f"Findings in {plural(len(servers), 'servers')}")
     return DoctorReport(title, list(steps.values()), together)
 
@@ -538,7 +538,9 @@ def _timed(step: Step) -> Iterator[Step]:
 async def _server_of(host: Host, session: Connection) -> Server:
     """Return what a session offers, and which of its tools a consent rule denies or asks about."""
     offers = {kind: await session.listing(kind) for kind in KINDS}
-    texts = [("server", session.instructions)] if session.instructions else []
+    info = session.server_info
+    own = (info.name, info.title, session.instructions) if info is not None else (session.instructions,)
+    texts = [("server", text) for text in own if text]
     guarded = []
     for tool in offers["tools"]:
         rules = (rule for rule in host.consent.rules if rule.names(f"{session.name}:{tool.name}"))
@@ -561,17 +563,21 @@ def _judge_together(findings: list[Finding], step: Step, count: int) -> None:
     if step.name in ("instructions", "names") and count < 2:
         step.skip("it takes two servers")
         return
-    note = {ERROR: step.fail, LINT_WARNING: step.warn}
-    serious = [finding for finding in Findings(findings).findings if finding.severity in note or step.name == "flow"]
-    for finding in serious[:MAX_SHOWN]:
-        if finding.severity in note:
-            note[finding.severity](f"{finding.place}: {finding.problem} [{finding.code}]", finding.todo)
+    ordered = [
+        finding for finding in Findings(findings).findings if step.name != "definitions" or finding.severity != NOTE
+    ]
+    judge = {ERROR: step.fail, LINT_WARNING: step.warn}
+    for finding in ordered[:MAX_SHOWN]:
+        text = f"{finding.place}: {finding.problem} [{finding.code}]"
+        if finding.severity == NOTE:
+            step.note(f"{text} → {finding.todo}")
         else:
-            step.note(f"{finding.problem}. {finding.todo}")
-    if len(serious) > MAX_SHOWN:
-        step.warn(f"{len(serious) - MAX_SHOWN} more errors and warnings: `.findings`")
-    notes = len(findings) - len(serious)
-    if notes:
-        step.note(f"{plural(notes, 'notes')}: `.findings`")
-    if not serious:
+            judge[finding.severity](text, finding.todo)
+    rest = ordered[MAX_SHOWN:]
+    if rest:
+        more = step.note if rest[0].severity == NOTE else step.warn
+        more(f"{plural(len(rest), 'findings')} more: `.findings`")
+    if len(findings) > len(ordered):
+        step.note(f"{plural(len(findings) - len(ordered), 'notes')}: `.findings`")
+    if not ordered:
         step.ok(_CLEAN[step.name])

@@ -27,7 +27,7 @@ def _set_of(names: str) -> frozenset[str]:
 
 _READ = _set_of(
     "read get list search find query fetch load show view download export retrieve dump select open look lookup browse"
-    " history snapshot capture recall scrape crawl extract summarize inspect pull"
+    " history snapshot capture recall scrape crawl extract summarize inspect"
 )
 _SEND = _set_of(
     "send post publish share upload push reply forward tweet submit notify invite transfer broadcast email message dm"
@@ -36,7 +36,9 @@ _SEND = _set_of(
 _MAKE = _set_of("create add write update open make")
 _RUN = _set_of("run execute exec shell bash start launch spawn")
 _OPEN_URL = _set_of("fetch get navigate request browse open goto go visit scrape crawl download read load")
-_VERBS = _READ | _SEND | _MAKE | _RUN | _OPEN_URL | _set_of("delete remove set edit convert close move count")
+_VERBS = (
+    _READ | _SEND | _MAKE | _RUN | _OPEN_URL | _set_of("delete remove set edit convert close move count merge assign")
+)
 
 _PRIVATE = _set_of(
     "file document note email mail inbox message chat conversation thread contact calendar event drive folder directory"
@@ -89,14 +91,17 @@ def abilities(tool: Tool, *, trusted: bool = False) -> Abilities:
 
 def _verb_and_nouns(tool: Tool) -> tuple[str, list[str]]:
     """Return the first verb of a tool's name, or else of its description, and the words of both as nouns."""
-    name = words(tool.name)
-    sentence = words(re.split(r"[.\n]", (tool.description or "")[:400], maxsplit=1)[0])
+    name = _nouns_joined(words(tool.name))
+    sentence = _nouns_joined(words(re.split(r"[.\n]", (tool.description or "")[:400], maxsplit=1)[0]))
     candidates = [*name, *map(_stem, sentence[:3])]
     verb = next((word for word in candidates if word in _VERBS), "")
     nouns = [stem for word in (*name, *sentence) if (stem := _stem(word)) != verb]
-    if "pull" in name and "request" in name:
-        nouns.append("pr")
     return verb, nouns
+
+
+def _nouns_joined(names: Sequence[str]) -> list[str]:
+    """Return words with `pull request` as one, which is neither a verb nor a request."""
+    return re.sub(r"\bpull requests?\b", "pr", " ".join(names)).split()
 
 
 def _reading(verb: str, nouns: Sequence[str]) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """Names of tools and servers that are equal or look alike over several servers.
 
 A model and a person choose by the name. Equal names are common among honest servers, so they are a note, and a warning
-only if the arguments are equal too. Names that differ in letters that look alike, or in characters that nobody sees,
-are an error. Names at one typing error from each other are a warning if the word that differs occurs nowhere else on
-its server: honest pairs such as `read_note` and `read_node` are about notes and nodes.
+only if the arguments (at least two) are equal too. Names that differ in letters that look alike, or in characters that
+nobody sees, are an error. Names at one typing error from each other are a warning if the word that differs occurs
+nowhere else on its server: honest pairs such as `read_note` and `read_node` are about notes and nodes.
 
 Names meet in buckets (by how they are read, and by what is left without one letter), so thousands take no longer than
 their number of letters.
@@ -106,7 +106,7 @@ def _oddness(name: str) -> tuple[bool, int]:
 
 def _equal(items: Sequence[_Named]) -> Finding:
     last = items[-1]
-    same = [item for item in items[:-1] if item.arguments == last.arguments and item.arguments]
+    same = [item for item in items[:-1] if item.arguments == last.arguments and len(last.arguments) > 1]
     others = names_of((item.server.name, item.tool) for item in items[:-1])
     problem = f"it has the name of {others}"
     if not same:
@@ -168,9 +168,11 @@ def _misspelt(first: _Named, second: _Named) -> _Named | None:
     [(x, y)] = differing
     if x.isdigit() or y.isdigit() or x.rstrip("s") == y.rstrip("s"):
         return None
-    strange = [_is_strange(x, first.server), _is_strange(y, second.server)]
+    strange = [_is_strange(x, first), _is_strange(y, second)]
     return (first if strange[0] else second) if strange[0] != strange[1] else None
 
 
-def _is_strange(word: str, server: Server) -> bool:
-    return not any(word + ending in server.vocabulary for ending in _FORMS)
+def _is_strange(word: str, item: _Named) -> bool:
+    """Whether a word of a name occurs nowhere else on its server; a tool may also have a word of the server's name."""
+    is_prefix = bool(item.tool) and word in words(item.server.name)
+    return not is_prefix and not any(word + ending in item.server.vocabulary for ending in _FORMS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 4  # most names that a message has of a longer list
 
+_SEPARATORS = dict.fromkeys(map(ord, " \t\n_.:/-"))
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
 
 
@@ -56,10 +58,12 @@ class Server:
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """The words of its texts, without names of tools."""
+        """The words of its texts, and of at least two names of tools."""
         names = {tool.name for tool in self.tools}
         texts = [text for _, text in self.texts if text not in names]
-        return frozenset(word for text in texts for word in (*words(text), *re.findall(r"\w+", text.lower())))
+        common = Counter(word for name in names for word in {*words(name)})
+        plain = (word for text in texts for word in (*words(text), *re.findall(r"\w+", text.lower())))
+        return frozenset((*plain, *(word for word, count in common.items() if count > 1)))
 
 
 def words(text: str) -> list[str]:
@@ -73,7 +77,7 @@ def words(text: str) -> list[str]:
 
 def squashed(name: str) -> str:
     """Return a name without case and separators: `send-email` and `SendEmail` are the same."""
-    return re.sub(r"[\s_.:/-]", "", name).lower()
+    return name.translate(_SEPARATORS).lower()
 
 
 def label(server: str, tool: str) -> str:

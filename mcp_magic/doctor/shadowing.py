@@ -2,9 +2,9 @@
 
 A model reads the definitions of all servers together, so a text of one can change what it does with the tools of
 another. A text is found if it names another server's tool, or the server, and has words of an order beside it. A name
-that is a word of everyday language counts only in quotation marks or before "tool"; a name of the server's own is its
-own. Without an order it is a note: servers of one maker may name each other. Source: Invariant Labs, "MCP Security
-Notification: Tool Poisoning Attacks" (2025).
+that is a word of everyday language counts only as code, before "tool", or after "instead of" and the like; a name or
+a value of the server's own is its own. Without an order it is a note: servers of one maker may name each other. Source:
+Invariant Labs, "MCP Security Notification: Tool Poisoning Attacks" (2025).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_magic.display.text import one_line
 from mcp_magic.doctor.servers import Server, names_of, rule_line, squashed
-from mcp_magic.lint import MAX_INSTRUCTIONS, NOTE, WARNING, Finding
+from mcp_magic.lint import MAX_INSTRUCTIONS, NOTE, WARNING, Finding, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-SHORTEST = 5  # characters of the shortest name that counts without quotation marks
+SHORTEST = 5  # characters of the shortest name that counts without a mark
 AROUND = 160  # characters on each side of a name in which an order is looked for, in the same sentence
-MAX_MENTIONS = 200  # most names in one text that are judged
+MAX_MENTIONS = 50  # most names in one text that are judged
+MAX_FINDINGS = 100  # most findings in the texts of a server
 MAX_OWNERS = 20  # most tools of one name that are kept
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[-.:/][A-Za-z0-9_]+)*")
@@ -41,6 +42,11 @@ _ORDER = re.compile(
 )
 _FIRM = re.compile(r"(?i)\b(?:before|instead of|must|always|never|do not|don'?t|when(?:ever)?|after|each time)\b")
 _USE = r"(?:us(?:e|es|ing)|call(?:s|ed|ing)?|invok(?:e|es|ed|ing)|run(?:s|ning)?|through|via|with)"
+_USED = re.compile(
+    r"(?i)\b(?:instead of|rather than|(?:before|after|when|whenever) (?:you )?(?:use|using|call|calling|invoking)"
+    r"|(?:do not|don'?t|never) (?:use|call)|replaces?) $"
+)
+_GOES_ON = re.compile(r"(?i)\s*(?:[,.;:)!]|$|(?:use|call|always|must|you|this|because|is|as it)\b)")
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n\s*\n|[\u3002\uff01\uff1f]")
 _PLACED = re.compile(r"\b(?:mcp_+)?([A-Za-z][A-Za-z0-9_-]*?)(?:__|[:./])([A-Za-z][A-Za-z0-9_.-]*)$")
 
@@ -62,6 +68,7 @@ class _Names:
         self.servers: dict[str, str] = {}
         self._tools: dict[str, frozenset[str]] = {}
         self._arguments: dict[str, frozenset[str]] = {}
+        self._others_of: dict[tuple[str, str, bool], Sequence[tuple[str, str]]] = {}
         for server in servers:
             self.servers[squashed(server.name)] = server.name
             for tool in server.tools:
@@ -73,15 +80,16 @@ class _Names:
                 squashed(name)
                 for tool in server.tools
                 for schema in (tool.input_schema, tool.output_schema)
-                for name in _members(schema)
+                for name in (*_members(schema), *_choices(schema))
             )
 
     def mentions(self, server: Server, text: str) -> Iterator[_Mention]:
         """Yield where a text of a server names others' tools."""
         for match in _NAME.finditer(text):
             word = match[0].rstrip(".:/-")
-            is_whole = len(word) == len(text)
-            tools = self._others(server.name, word, is_argument=is_whole) or self._placed(server.name, word)
+            key = (server.name, word, len(word) == len(text))
+            if (tools := self._others_of.get(key)) is None:
+                tools = self._others_of[key] = self._others(*key) or self._placed(server.name, word)
             if tools and (_is_distinct(word) or _is_marked(text, match.start(), match.start() + len(word))):
                 yield _Mention(tools, match.start(), match.start() + len(word))
             elif not tools:
@@ -90,7 +98,7 @@ class _Names:
                 if name != server.name and re.match(r"(?:'s)? (?:mcp )?(?:servers?|tools?|mcp|functions?)\b", after):
                     yield _Mention([(name, "*")], match.start(), match.end(), firm=True)
 
-    def _others(self, server: str, word: str, *, is_argument: bool) -> Sequence[tuple[str, str]]:
+    def _others(self, server: str, word: str, is_argument: bool) -> Sequence[tuple[str, str]]:
         """Return the tools that a word names, also at its start or end: `list_emails_result`."""
         is_own = squashed(word) in self._arguments[server]
         if is_own and not is_argument:
@@ -120,15 +128,24 @@ def _members(schema: object) -> Iterable[str]:
     return map(str, properties) if isinstance(properties, dict) else ()
 
 
+def _choices(schema: object) -> Iterator[str]:
+    """Yield the texts that are values of arguments: `add` may be a value here, and a tool elsewhere."""
+    for _, node, _ in parts(schema):
+        choices = node.get("enum")
+        yield from (str(choice) for choice in (choices if isinstance(choices, list) else ()))
+
+
 def _is_distinct(word: str) -> bool:
     """Whether a word is no word of everyday language: it has a separator, a digit, or a capital inside."""
     return len(word) >= SHORTEST and re.search(r"[_:/.\d-]|[a-z][A-Z]", word) is not None
 
 
 def _is_marked(text: str, start: int, end: int) -> bool:
-    """Whether a word is in quotation marks, or said to be a tool."""
-    quoted = text[start - 1 : start] in tuple("`'\"“‘«(") and text[end : end + 1] in tuple("`'\"”’»)")  # noqa: RUF001
-    return quoted or re.match(r"\(|['\"`]? (?:tools?|functions?)\b", text[end : end + 15]) is not None
+    """Whether a word is marked as code, said to be a tool, or used as one: `instead of search, call ...`."""
+    if _USED.search(text, max(0, start - 40), start) and _GOES_ON.match(text, end):
+        return True
+    code = text[start - 1 : start] == text[end : end + 1] == "`"
+    return code or re.match(r"\(\)|['\"`”]? (?:tool|function)\b", text[end : end + 15]) is not None
 
 
 def _sentence(text: str, start: int, end: int) -> str:
@@ -136,40 +153,36 @@ def _sentence(text: str, start: int, end: int) -> str:
     first = max(0, start - AROUND)
     ends = [match.end() for match in _SENTENCE_END.finditer(text, first, start)]
     last = _SENTENCE_END.search(text, end, end + AROUND)
-    return text[ends[-1] if ends else first : last.end() if last else end + AROUND]
+    return text[ends[-1] if ends else first : last.end() if last else end + AROUND].strip()
 
 
 def shadowing_findings(servers: Sequence[Server]) -> Iterator[Finding]:
-    """Yield a finding for each place of a text that is about the tools of another server."""
+    """Yield a finding for each text that is about the tools of another server, at most `MAX_FINDINGS` for a server."""
     names = _Names(servers)
     for server in servers:
-        places: set[tuple[str, str]] = set()
-        for where, text in server.texts:
-            for finding in _about_others(names, server, where, text[:MAX_INSTRUCTIONS]):
-                if (key := (where, finding.problem)) not in places:
-                    places.add(key)
-                    yield finding
+        findings = (
+            finding
+            for where, text in server.texts
+            if (finding := _about_others(names, server, where, text[:MAX_INSTRUCTIONS])) is not None
+        )
+        yield from islice(findings, MAX_FINDINGS)
 
 
-def _about_others(names: _Names, server: Server, where: str, text: str) -> Iterator[Finding]:
+def _about_others(names: _Names, server: Server, where: str, text: str) -> Finding | None:
+    """Return a finding for the tools that a text gives orders about, or else for those that it only names."""
     orders: dict[tuple[str, str], str] = {}
     plain: dict[tuple[str, str], str] = {}
     for mention in islice(names.mentions(server, text), MAX_MENTIONS):
         words = _sentence(text, mention.start, mention.end)
         is_name = text.isidentifier()  # of an argument, which asks for what the tool returns
         pattern = _FIRM if mention.firm else _ORDER
-        is_order = is_name or pattern.search(words[: 3 * AROUND]) is not None
-        if mention.firm and not re.search(rf"(?i)\b{_USE}\b", words):
-            continue
-        for tool in mention.tools:
-            (orders if is_order else plain).setdefault(tool, words)
-    for tools, severity in ((orders, WARNING), (plain, NOTE)):
-        by_words: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for tool, words in tools.items():
-            if severity == WARNING or tool not in orders:
-                by_words[words].append(tool)
-        for words, owners in by_words.items():
-            yield _finding(server, where, owners, words, severity)
+        is_order = is_name or pattern.search(words) is not None
+        if not mention.firm or re.search(rf"(?i)\b{_USE}\b", words):
+            for tool in mention.tools:
+                (orders if is_order else plain).setdefault(tool, words)
+    tools = orders or plain
+    words = next(iter(tools.values()), "")
+    return _finding(server, where, [*tools], words, WARNING if orders else NOTE) if tools else None
 
 
 def _finding(server: Server, where: str, tools: Sequence[tuple[str, str]], words: str, severity: str) -> Finding:

@@ -65,6 +65,21 @@ async def test_harmless_servers_are_healthy_together(host):
     assert RULES.keys() >= report.findings.codes
 
 
+async def test_notes_about_names_are_shown_and_harmless(host):
+    await connected(host, one=[tool("search", "Searches A.")], two=[tool("search", "Searches B.")])
+    report = await examine_all(host)
+    assert (report.verdict, report["names"].status) == ("healthy", "note")
+    assert "two: tool search: it has the name of one:search [names-alike]" in report["names"].remarks[0].text
+
+
+async def test_many_findings_are_cut_with_their_number(host):
+    many = [tool(f"send_mai1_{at}", "Sends.") for at in range(9)]
+    await connected(host, one=[tool(f"send_mail_{at}", "Sends.") for at in range(9)], two=many)
+    names = (await examine_all(host))["names"]
+    assert [remark.status for remark in names.remarks] == ["failed"] * 6 + ["warning"]
+    assert names.remarks[-1].text == "3 findings more: `.findings`"
+
+
 async def test_one_server_may_be_a_flow_by_itself(host):
     await connected(host, mail=MAIL)
     report = await examine_all(host)

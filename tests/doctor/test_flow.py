@@ -30,6 +30,7 @@ SEND = tool("send_email", "Sends an email.", "to")
         (SEND, Abilities(outside="send")),
         (tool("list_emails"), Abilities(private="list email", strangers="list email")),
         (tool("get_pull_request"), Abilities(strangers="get pr")),
+        (tool("merge_pull_request", "Merges a pull request."), Abilities()),
         (tool("create_issue"), Abilities(outside="create")),
         (tool("createEvent", "Creates an event and invites guests."), Abilities(outside="create")),
         (tool("run_command", "Runs a command in a shell."), Abilities(private="run command", outside="run command")),

@@ -52,13 +52,19 @@ def test_names_that_look_alike_are_found(name, severity):
 
 
 def test_equal_names_with_equal_arguments_are_a_warning():
-    assert between(tool("send", "", "to"), tool("send", "", "to"))[0][0] == "warning"
-    assert between(tool("send", "", "to"), tool("send", "", "channel"))[0][0] == "note"
+    mail = tool("send", "", "to", "text")
+    assert between(mail, tool("send", "", "text", "to"))[0][0] == "warning"
+    assert between(mail, tool("send", "", "channel", "text"))[0][0] == "note"
+    assert between(tool("search", "", "query"), tool("search", "", "query"))[0][0] == "note"
 
 
 def test_honest_pairs_of_different_words_are_silent():
     assert between(tool("read_note", "Reads a note."), tool("read_node", "Reads a node.")) == []
     assert between(tool("sort_rows", "Sorts rows."), tool("sort_cows", "Sorts cows.")) == []
+    git = server("git", tool("git_commit", "Commits."))
+    assert list(lookalike_findings([git, server("hub", tool("get_commit", "Gets a commit."))])) == []
+    numbered = [tool("gat_one"), tool("gat_two")]
+    assert list(lookalike_findings([server("a", *numbered), server("b", tool("get_one", "Gets."))])) == []
 
 
 def test_names_of_servers_are_compared_too():
