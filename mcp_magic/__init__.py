@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Request as Request
     from mcp_magic.consent.rules import Rule as Rule
     from mcp_magic.errors import *  # noqa: F403
+    from mcp_magic.evaluation.evaluation import Evaluation as Evaluation
     from mcp_magic.flight.request import Answerers as Answerers
     from mcp_magic.flight.request import Limits as Limits
     from mcp_magic.jobs import Job as Job
@@ -96,6 +97,7 @@ _MODULES = {
     "mcp_magic.map.cluster": ("map_partition",),
     "mcp_magic.map.plan": ("MapItem",),
     "mcp_magic.map.rows": ("col",),
+    "mcp_magic.evaluation.evaluation": ("Evaluation",),
     "mcp_magic.map.run": ("MapRun",),
     "mcp_magic.notebook": ("Host", "host"),
     "mcp_magic.results": ("PromptResult", "ResourceResult", "ToolResult"),

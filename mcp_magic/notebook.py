@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver
     from mcp_magic.display.listing import Listing
     from mcp_magic.doctor.report import DoctorReport
+    from mcp_magic.evaluation.evaluation import Evaluation
     from mcp_magic.fuzz.report import FuzzReport
     from mcp_magic.fuzz.run import Fuzz
     from mcp_magic.map.bench import Bench
@@ -323,6 +324,27 @@ class NotebookHost(CoreHost):
             connection, name = self[target], ""
         tools = select_tools(connection.name, await connection.listing("tools"), name, allow)
         return Fuzz(self, connection, tools, **options)
+
+    async def evaluate(
+        self, cases: Any, models: Any, variants: Mapping[str, Any] | None = None, **options: Any
+    ) -> Evaluation:
+        """Measure whether models use the tools rightly: `(await host.evaluate(cases, [a, b], runs=5)).summary`.
+
+        Args:
+            cases: Lines such as `"Weather in Oslo? -> weather:get_weather location=Oslo"`, a TOML file, a DataFrame
+                with the columns request, expected and check, or a list of `evaluation.cases.Case`.
+            models: A model, several, or names and models; each is `"PROVIDER:NAME"` or a LangChain chat model.
+            variants: Names and surfaces, the tools as the models read them; None for the tools as they are.
+            **options: Those of `evaluation.run.EvaluationOptions` (`runs`, `tools_only`, `concurrency`, `rate`,
+                `timeout`, `max_cost`, `max_tokens`, `journal`) and of `AgentSettings` (`servers`, `system`, ...).
+
+        Raises:
+            ArgumentsError, ConfigError: A case or an option cannot be used; nothing was run.
+            ModelError: A model cannot be made.
+        """
+        from mcp_magic.evaluation.evaluation import new_evaluation
+
+        return await new_evaluation(self, cases, models, variants, **options).run()
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

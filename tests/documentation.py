@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython.commandline import parse
-from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.ipython.commands import AGENT, COMMANDS, EVALUATION, SERVER, SERVERS
 from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ PAGES = {
 
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<language>\w*)\n(?P<text>.*?)^(?P=fence)[ ]*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(?<![`\\])`(?P<text>[^`]+)`(?!`)")
-_LINE = re.compile(r"^(?:[\w, ]+ = )?(?P<magic>%%?mcp(?:_agent|_server)?)(?![\w-])(?P<rest>.*)$", re.DOTALL)
+_LINE = re.compile(r"^(?:[\w, ]+ = )?(?P<magic>%%?mcp(?:_agent|_eval|_server)?)(?![\w-])(?P<rest>.*)$", re.DOTALL)
 _SKETCH = re.compile(r"\[-|\.\.\.|…| \| | \[[A-Z]")
 """What a line has that says how others look, and cannot be typed as it stands. In the middle of a sentence half a line
 is enough anyway; what it names has to exist."""
@@ -105,7 +105,7 @@ def check_line(line: Line) -> None:
 
 def _command(magic: str, rest: str) -> tuple[Command, str]:
     if magic != "mcp":
-        return {"mcp_agent": AGENT, "mcp_server": SERVER}[magic], rest
+        return {"mcp_agent": AGENT, "mcp_eval": EVALUATION, "mcp_server": SERVER}[magic], rest
     name, _, rest = rest.partition(" ")
     if not name or name.startswith("#"):
         return SERVERS, ""

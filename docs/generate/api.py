@@ -114,6 +114,15 @@ PAGES = {
             "mcp_magic.LogIn",
         ],
     ),
+    "Evaluation": (
+        "What `host.evaluate` takes and returns; see [Will a model use it rightly?](../evaluation.md).",
+        [
+            "mcp_magic.Evaluation",
+            "mcp_magic.evaluation.run.EvaluationOptions",
+            "mcp_magic.evaluation.cases.Case",
+            "mcp_magic.evaluation.statistics.Comparison",
+        ],
+    ),
     "Agents": (
         "What `%%mcp_agent` is made of; see [Agents](../agent.md).",
         [

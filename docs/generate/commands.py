@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_magic.ipython.commandline import GROUPS, Command, Parser
-from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.ipython.commands import AGENT, COMMANDS, EVALUATION, SERVER, SERVERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ _GUIDES = 3
 
 def all_commands() -> list[Command]:
     """Return everything that has a page, in the order of the help."""
-    found = [SERVERS, *COMMANDS.values(), AGENT, SERVER]
+    found = [SERVERS, *COMMANDS.values(), AGENT, EVALUATION, SERVER]
     return sorted(dict.fromkeys(found), key=lambda command: GROUPS.index(command.group))
 
 

@@ -358,21 +358,30 @@ class _Nodes:
         for request in requests:
             get_stream_writer()(RequestEvent(request.text))
         messages = [*state["messages"], *requests]
-        conversation = self._conversation(messages, await self.skills.prompt(), last=last)
-        with InFlightRequest("model thinking", reports=self.registry.host.reports, look=Look(button="Stop")):
-            tools = self._tools(state["messages"])
-            runnable, on_part = self.registry.bind(self.model, tools), self._drafting(messages)
-            try:
-                answer = await in_turn(self.model, lambda: take_turn(runnable, conversation, on_part))
-            except ModelError as error:
-                if not refuses_conversation(error):
-                    raise
-                return self._take_back(state, error)
-        message = _complete(answer)
+        try:
+            message = await self.take_turn(messages, state["messages"], last=last, on_part=self._drafting(messages))
+        except ModelError as error:
+            if not refuses_conversation(error):
+                raise
+            return self._take_back(state, error)
         get_stream_writer()(TurnEvent(message))
         for app, text in from_views:
             app.forget(text)
         return {"messages": [*requests, message], "refused": ""}
+
+    async def take_turn(
+        self,
+        messages: list[Any],
+        thread: list[Any],
+        *,
+        last: bool = False,
+        on_part: Callable[[Any], None] | None = None,
+    ) -> AIMessage:
+        """Return the model's turn on messages; those of the thread decide which tools it gets."""
+        conversation = self._conversation(messages, await self.skills.prompt(), last=last)
+        with InFlightRequest("model thinking", reports=self.registry.host.reports, look=Look(button="Stop")):
+            runnable = self.registry.bind(self.model, self._tools(thread))
+            return _complete(await in_turn(self.model, lambda: take_turn(runnable, conversation, on_part)))
 
     def _take_back(self, state: AgentState, error: ModelError) -> dict[str, Any]:
         """Take back what the provider has refused: with it, no further turn of the thread could succeed."""
@@ -941,6 +950,45 @@ def _message(
     return ToolMessage(content, tool_call_id=planned.id, name=name, status=status, artifact=artifact)
 
 
+def _nodes(model: BaseChatModel, host: Host, settings: AgentSettings) -> _Nodes:
+    """Return the nodes of a graph. Raises what `build_graph` raises."""
+    check_seconds("build_graph", timeout=settings.timeout)
+    bounds = Bounds(settings.max_tokens, settings.max_cost, model_name(model))
+    bounds.check()
+    programs, limit = settings.programs, settings.result_limit
+    if programs is not None and programs.namespace is None:
+        require_monty()
+    if programs is not None and settings.tables is not None:
+        raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
+    registry = Registry(host, servers=settings.servers, tools=settings.tools)
+    search = ToolSearch(lambda: registry.offers, model, above=settings.search_above, pinned=settings.pinned, owner=host)
+    skills = AgentSkills(host, settings.skills, servers=settings.servers, limit=limit)
+    builtin = [skills.tool()]
+    if programs is None:
+        builtin += [search.tool(), job_waiter(host, limit, images=takes_images(model))]
+        if settings.spill is not None:
+            builtin.append(result_reader(min(settings.spill * CHARACTERS_A_TOKEN, limit)))
+    if settings.tables is not None:
+        builtin.append(map_tool(registry, settings))
+    return _Nodes(model, settings, registry, search, skills, bounds, {tool.name: tool for tool in builtin})
+
+
+def first_turns(
+    model: BaseChatModel, host: Host, settings: AgentSettings
+) -> Callable[[Sequence[BaseMessage]], Awaitable[AIMessage]]:
+    """Return a function that returns the first turn of an agent for a request, the last of some messages.
+
+    No call is made. The function raises ModelError if the model fails.
+    """
+    nodes = _nodes(model, host, settings)
+
+    async def first_turn(messages: Sequence[BaseMessage]) -> AIMessage:
+        await nodes.registry.refresh()
+        return await nodes.take_turn([*messages], [*messages])
+
+    return first_turn
+
+
 def build_graph(
     model: BaseChatModel,
     host: Host,
@@ -968,25 +1016,7 @@ def build_graph(
         ModelError: `max_cost` is set and the prices of the model are not known.
     """
     settings = replace(settings or AgentSettings(), **options)
-    check_seconds("build_graph", timeout=settings.timeout)
-    bounds = Bounds(settings.max_tokens, settings.max_cost, model_name(model))
-    bounds.check()
-    programs, limit = settings.programs, settings.result_limit
-    if programs is not None and programs.namespace is None:
-        require_monty()
-    if programs is not None and settings.tables is not None:
-        raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
-    registry = Registry(host, servers=settings.servers, tools=settings.tools)
-    search = ToolSearch(lambda: registry.offers, model, above=settings.search_above, pinned=settings.pinned, owner=host)
-    skills = AgentSkills(host, settings.skills, servers=settings.servers, limit=limit)
-    builtin = [skills.tool()]
-    if programs is None:
-        builtin += [search.tool(), job_waiter(host, limit, images=takes_images(model))]
-        if settings.spill is not None:
-            builtin.append(result_reader(min(settings.spill * CHARACTERS_A_TOKEN, limit)))
-    if settings.tables is not None:
-        builtin.append(map_tool(registry, settings))
-    nodes = _Nodes(model, settings, registry, search, skills, bounds, {tool.name: tool for tool in builtin})
+    nodes = _nodes(model, host, settings)
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
     for name in ("think", "approve", "act", "stop", "refuse"):
         # LangGraph disassembles functions and methods each time it compiles, for graphs inside of graphs
@@ -1078,17 +1108,21 @@ async def run_agent(
     screen: Screen | None = None,
     greeting: str = "",
     notes: Iterable[NoteEvent] = (),
+    whole: str = "",
 ) -> AgentRun:
     """Make a run: it goes on with its thread, and `run` then has what came of it.
 
     An interrupted or failed run raises, and the thread keeps what was done. The `greeting` is a note at the beginning
-    of a thread; the `notes` come with every request.
+    of a thread; the `notes` come with every request. `whole` is the id of an evaluation that the run belongs to: the
+    consent rules of that id hold in all its runs, until the evaluation forgets them, and no thread is left to go on.
     """
     if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
         asyncio.get_running_loop().run_in_executor(None, markdown, "")
     live = _Live(run.transcript, screen)
     drafts = None if screen is None else Drafts()
-    context = RunContext(uuid.uuid4().hex, asker, before_asking=live.wait_for, programs=run.programs, drafts=drafts)
+    context = RunContext(
+        whole or uuid.uuid4().hex, asker, before_asking=live.wait_for, programs=run.programs, drafts=drafts
+    )
     config: Any = {"configurable": {"thread_id": run.thread}}
     start = time.perf_counter()
     before = await _mend(graph, config, {})
@@ -1100,7 +1134,7 @@ async def run_agent(
         live.tell(note)
     try:
         with agent_span(asker, run.model):
-            await _follow(graph, request, config, context, live)
+            await _follow(graph, request, config, context, live, is_brief=bool(whole))
         run.transcript.finish()
         live.flush()
         run.messages = _since(request.id, (await graph.aget_state(config)).values["messages"])
@@ -1121,24 +1155,33 @@ async def run_agent(
             return []
 
         run.messages = _since(request.id, await asyncio.shield(repair()))
-        _explain(error, run, live)
+        _explain(error, run, live, can_go_on=not whole)
         if run.stopped != "stopped":
             raise
     finally:
         if drafts is not None:
             drafts.end(drafts.apps)
-        host.consent.forget_run(context.run or "")
+        if not whole:
+            host.consent.forget_run(context.run or "")
         run.seconds = time.perf_counter() - start
     return run
 
 
 async def _follow(
-    graph: CompiledStateGraph[Any, Any, Any, Any], request: HumanMessage, config: Any, run: RunContext, live: _Live
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    request: HumanMessage,
+    config: Any,
+    run: RunContext,
+    live: _Live,
+    *,
+    is_brief: bool,
 ) -> None:
-    modes: Any = ["custom", "messages"]
+    # "sync" stores each step before the next begins, because a kernel may end at any time. Of a run that nobody
+    # watches, and whose thread is not kept, only the turns and the end are of use.
+    modes: Any = ["custom"] if is_brief else ["custom", "messages"]
+    durability: Literal["exit", "sync"] = "exit" if is_brief else "sync"
     turns = 0
-    # "sync" stores each step before the next begins, because a kernel may end at any time.
-    stream = graph.astream({"messages": [request]}, config, context=run, stream_mode=modes, durability="sync")
+    stream = graph.astream({"messages": [request]}, config, context=run, stream_mode=modes, durability=durability)
     async for mode, part in stream:
         event: Any = part if mode == "custom" else _text(part)
         if event is None:
@@ -1191,9 +1234,9 @@ def _text(event: Any) -> TextEvent | None:
     return TextEvent(chunk.id or "", chunk.text)
 
 
-def _explain(error: BaseException, run: AgentRun, live: _Live) -> None:
+def _explain(error: BaseException, run: AgentRun, live: _Live, *, can_go_on: bool) -> None:
     """Note in the transcript why a run broke off, and how to go on with the thread if anything was done."""
-    advice = f"`--thread {shlex.quote(run.thread)}` goes on from there" if len(run.messages) > 1 else ""
+    advice = f"`--thread {shlex.quote(run.thread)}` goes on from there" if can_go_on and len(run.messages) > 1 else ""
     if run.stopped != "error":
         text, level = ("stopped by you", "info") if run.stopped == "stopped" else ("interrupted", "warning")
         live.tell(NoteEvent("; ".join(filter(None, (text, advice))), level))

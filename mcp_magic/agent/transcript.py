@@ -809,14 +809,17 @@ class Transcript:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
+        return only(_bundle(self.part()), include, exclude)
+
+    def part(self) -> Part:
+        """Return the whole as a part of a display, which needs `STYLE`."""
         self._segments.settle()
         segments = self._segments.all if self.show != "none" else []
         omitted = sum(len(segment.entries) for segment in segments if segment.level == Level.OMITTED)
         visible = [segment for segment in segments if segment.level < Level.OMITTED]
         entries = [entry for segment in visible for entry in segment.entries if self._is_shown(entry)]
         drawn = [drawing.part for segment in visible for drawing in self._segments.drawings(segment, segment.level)]
-        part = Part.stack(_omission(omitted), folded(entries, drawn, go_on=False), *self._last_line(), gap="\n\n")
-        return only(_bundle(part), include, exclude)
+        return Part.stack(_omission(omitted), folded(entries, drawn, go_on=False), *self._last_line(), gap="\n\n")
 
     def __str__(self) -> str:
         return str(self._repr_mimebundle_()["text/plain"])

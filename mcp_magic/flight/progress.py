@@ -326,6 +326,21 @@ shown_reports: ContextVar[tuple[Report, ...]] = ContextVar("mcp_magic_reports", 
 its call. Their clocks stop while the user is asked."""
 
 
+is_summed_up: ContextVar[bool] = ContextVar("mcp_magic_is_summed_up", default=False)
+"""Whether nothing is shown of the work in this context, because one report stands for it and for other work."""
+
+
+@contextmanager
+def summed_up_in(report: Report) -> Iterator[None]:
+    """Let one report stand for the work of this context, of which nothing else is shown."""
+    token = is_summed_up.set(True)
+    try:
+        with shown_as(report):
+            yield
+    finally:
+        is_summed_up.reset(token)
+
+
 @contextmanager
 def shown_as(report: Report) -> Iterator[None]:
     """Show the work of this context by one more report."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from mcp_magic.errors import CallCancelledError, MCPMagicError, on_one_line
 from mcp_magic.flight.deadline import Deadline
-from mcp_magic.flight.progress import KEPT_CHARACTERS, Meter, Report, Reports, State, shown_paused
+from mcp_magic.flight.progress import KEPT_CHARACTERS, Meter, Report, Reports, State, is_summed_up, shown_paused
 from mcp_magic.protocol import LogMessage, at_least, log_text, without_context
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class Display:
 
     def show(self) -> None:
         """Show it, or what has changed."""
+        if self.context.get(is_summed_up):
+            return
         try:
             if self._update is None:
                 assert self.reports.reporter is not None

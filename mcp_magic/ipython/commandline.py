@@ -47,6 +47,7 @@ GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")  # of subco
 TYPED = {
     "%mcp [SUBCOMMAND ...]": "without a subcommand: lists the connected servers",
     "%%mcp_agent": "lets a model work on the request below, with the tools of the sessions",
+    "%%mcp_eval": "measures whether models use the tools rightly, by the cases below",
     "%%mcp_server NAME": "makes the functions below the tools of a server in this kernel",
 }
 """The magics. A `%%` magic takes the rest of its cell."""

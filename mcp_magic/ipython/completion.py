@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from mcp_magic import schema
 from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError
 from mcp_magic.ipython.commandline import Tab
-from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER
+from mcp_magic.ipython.commands import AGENT, COMMANDS, EVALUATION, SERVER
 from mcp_magic.ipython.execution import run_nested
 from mcp_magic.schema.commandline import as_word, escape_name, escape_text, read_item, unescape_word
 from mcp_magic.schema.words import split_line
@@ -57,7 +57,7 @@ class Candidates(NamedTuple):
 def candidates(
     text: str, namespace: Mapping[str, Any], settings: Settings | None = None, agents: Iterable[str] = ()
 ) -> Candidates:
-    """Return the completions at the end of `text`: what follows `%mcp`, or a line from `mcp_agent` on."""
+    """Return the completions at the end of `text`: what follows `%mcp`, or a line from `mcp_agent` or `mcp_eval` on."""
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
     tab = Tab(fragment, [], namespace, settings, agents)
@@ -65,8 +65,8 @@ def candidates(
     if not words:
         candidates = starting(tab, [*COMMANDS, "--help"])
     elif words[0] in ("help", "--help", "-h"):
-        candidates = starting(tab, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
-    elif command := AGENT if words[0] == AGENT.name else COMMANDS.get(words[0]):
+        candidates = starting(tab, [*COMMANDS, AGENT.name, EVALUATION.name, SERVER.name] if len(words) == 1 else [])
+    elif command := {**COMMANDS, AGENT.name: AGENT, EVALUATION.name: EVALUATION}.get(words[0]):
         candidates = _for_arguments(command, words[1:], tab)
     else:
         candidates = []

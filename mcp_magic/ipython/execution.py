@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # All other calls (in `def`, `lambda`, comprehensions, `%time`, `%%capture`, plain Python code) stay synchronous and
 # nest the loop (`run_nested`).
 
-MAGICS = ("mcp", "mcp_agent", "mcp_server")  # the magics that can be awaited
+MAGICS = ("mcp", "mcp_agent", "mcp_eval", "mcp_server")  # the magics that can be awaited
 MARK = "\x00"  # begins a line that is awaited; a user cannot type it
 
 

@@ -1,4 +1,4 @@
-"""The extension: the magics `%mcp`, `%%mcp_agent` and `%%mcp_server`, and how they get into a shell."""
+"""The extension: the magics `%mcp`, `%%mcp_agent`, `%%mcp_eval` and `%%mcp_server`, and how they get into a shell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_magic.config.masking import mask_arguments
 from mcp_magic.errors import CommandError, MCPMagicError, ToolError, error_lines, on_one_line
 from mcp_magic.ipython.cells import Cells, CommStatus
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse
-from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.ipython.commands import AGENT, COMMANDS, EVALUATION, SERVER, SERVERS
 from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
 from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
@@ -118,6 +118,19 @@ class MCPMagics(Magics, Settings):
     @no_var_expand
     @needs_local_scope
     @line_cell_magic
+    def mcp_eval(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+        """Measure whether models use the tools rightly, by the cases below.
+
+        %%mcp_eval [--models $a,$b] [--servers a,b] [--runs N] [--tools-only] [-o NAME]
+        What is the weather in Oslo? -> weather:get_weather location=Oslo
+
+        %mcp_eval --help   all options
+        """
+        return self._awaited(EVALUATION, line, cell, local_ns)
+
+    @no_var_expand
+    @needs_local_scope
+    @line_cell_magic
     def mcp_server(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
         """Make the functions of the cell below the tools of a server in this kernel, and connect it.
 
@@ -207,7 +220,7 @@ def _help_on(words: list[str]) -> Text:
     names = [name for word in words if (name := word.lstrip("%")) != "mcp"]
     if not names or names == ["all"]:
         return help_for_all(COMMANDS.values(), everyday=not names)
-    command = {**COMMANDS, AGENT.name: AGENT, SERVER.name: SERVER}.get(names[0])
+    command = {**COMMANDS, **{command.name: command for command in (AGENT, EVALUATION, SERVER)}}.get(names[0])
     if command is None:
         raise _no_subcommand(names[0])
     return help_for_one(command)
@@ -236,8 +249,11 @@ def help_asked(lines: list[str]) -> list[str]:
     return [f"{match['before']}%mcp {match['name']} --help{match['end']}"] if match["name"] in COMMANDS else lines
 
 
+TAKE_CELL = ("%%mcp_agent", "%%mcp_eval", "%%mcp_server")
+
+
 class EmptyCells:
-    """Makes an empty `%%mcp_server` or `%%mcp_agent` cell a line, whose error says what to write below it.
+    """Makes an empty cell of a magic that takes one a line, whose error says what to write below it.
 
     IPython's own error advises to leave out one `%`.
     """
@@ -246,7 +262,7 @@ class EmptyCells:
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines to run; for `ip.input_transformers_cleanup`."""
-        if lines and lines[0].startswith(("%%mcp_server", "%%mcp_agent")) and not "".join(lines[1:]).strip():
+        if lines and lines[0].startswith(TAKE_CELL) and not "".join(lines[1:]).strip():
             return [lines[0].removeprefix("%")]
         return lines
 
@@ -376,10 +392,12 @@ def _magics(shell: InteractiveShell) -> MCPMagics | None:
     return magics if isinstance(magics, MCPMagics) else None
 
 
-# Tab in `%mcp` lines and in the first line of `%%mcp_agent`.
+# Tab in `%mcp` lines and in the first line of `%%mcp_agent` and `%%mcp_eval`.
 
 COMPLETER = "mcp_magic"
-_LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
+_LINE = re.compile(
+    r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|(?P<magic>mcp_agent|mcp_eval)(?P<words>[ \t]+[^\n]*))$", re.DOTALL
+)
 
 
 def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
@@ -393,7 +411,7 @@ def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[Completio
             return SimpleMatcherResult(completions=[])
         from mcp_magic.ipython.completion import candidates
 
-        rest = match["rest"] if match["agent"] is None else f"{AGENT.name}{match['agent']}"
+        rest = match["rest"] if match["magic"] is None else f"{match['magic']}{match['words']}"
         fragment, texts, kinds = candidates(rest, dict(shell.user_ns), magics, magics.state.agents)
         _, equals, value = fragment.partition("=")
         if not texts and equals and value.lstrip("'\"")[:1] not in ("$", "{", "@"):

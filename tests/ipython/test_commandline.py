@@ -47,7 +47,7 @@ def test_everyday_help_fits_one_screen_and_names_the_rest():
     lines = str(help_for_all(COMMANDS.values(), everyday=True)).splitlines()
     assert len(lines) <= 45
     assert all(len(line) <= 100 for line in lines)
-    assert [line.split()[0] for line in lines[:3]] == ["%mcp", "%%mcp_agent", "%%mcp_server"]
+    assert [line.split()[0] for line in lines[:4]] == ["%mcp", "%%mcp_agent", "%%mcp_eval", "%%mcp_server"]
     assert "`%%mcp_server`" in str(help_for_one(COMMANDS["export"]))
     named = [word for line in lines if line.startswith("  and ") for word in line.removeprefix("  and ").split(", ")]
     whole = str(help_for_all(COMMANDS.values())).splitlines()

@@ -72,7 +72,7 @@ MIDDLEWARE = {
     "SkillsMiddleware",
     "ToolSearchMiddleware",
 }
-LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph", *MIDDLEWARE}  # LangChain's models, LangGraph's graph
+LANGCHAINS = {"Evaluation", "OfflineModel", "ScriptedModel", "build_graph", *MIDDLEWARE}  # models, graphs, runs of them
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 
 

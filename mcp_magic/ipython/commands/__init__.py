@@ -17,6 +17,13 @@ AGENT = Command(
     "lets a model work on the request below with the tools of the open sessions",
     title="%%mcp_agent",
 )
+EVALUATION = Command(
+    "mcp_eval",
+    "evaluate",
+    "Debug",
+    "measures whether models use the tools rightly, by the cases of the cell below",
+    title="%%mcp_eval",
+)
 SERVER = Command(
     "mcp_server", "share", "Share", "makes the functions of the cell below the tools of a server", title="%%mcp_server"
 )
@@ -30,7 +37,7 @@ COMMANDS = {
         _daily("reconnect", "connect", "Connect", "opens a session again, for example after its server died"),
         Command("ping", "connect", "Connect", "checks that servers answer"),
         Command("logout", "connect", "Connect", "ends a log-in: revokes and forgets its tokens"),
-        _daily("config", "connect", "Connect", "lists the servers of config files, and starts none"),
+        Command("config", "connect", "Connect", "lists the servers of config files, and starts none"),
         _daily("tools", "explore", "Explore", "lists tools, their arguments and their hints"),
         _daily("resources", "explore", "Explore", "lists resources"),
         Command("templates", "explore", "Explore", "lists resource templates: URIs with a part to fill in"),
@@ -62,6 +69,7 @@ COMMANDS = {
         Command("replay", "trace", "Debug", "sends a request of the trace again, also with changes"),
         Command("assert", "call", "Debug", "calls a tool and fails the cell if the answer is not as expected"),
         Command("bench", "map", "Debug", "measures calls a second and latency of a tool"),
+        Command("eval", "evaluate", "Debug", "measures whether models use the tools rightly, by cases in a file"),
         Command("fuzz", "fuzz", "Debug", "calls tools with made-up arguments, and tells what that breaks"),
         Command("metrics", "trace", "Debug", "counts calls, failures and times by server and tool"),
         _daily("serve", "share", "Share", "offers a server of this kernel to other programs on this machine"),

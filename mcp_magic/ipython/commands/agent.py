@@ -38,21 +38,26 @@ def _complete_thread(tab: Tab) -> list[str]:
     return completion.starting(tab, map(shlex.quote, names))
 
 
-def _complete_tools(tab: Tab) -> list[str]:
+def complete_tools(tab: Tab) -> list[str]:
+    """Return patterns for the tools of the servers."""
     names = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
     # servers choose the names of tools: names that need quotes are left out
     plain = [name for name in names if shlex.quote(name) == name and "," not in name]
     return completion.continuing(tab, [*(f"{name}:*" for name in host), *plain])
 
 
-def _complete_model(tab: Tab) -> list[str]:
-    """Return the variables that hold a chat model, and `offline`; imports no LangChain."""
+def model_words(tab: Tab) -> list[str]:
+    """Return `offline`, and the variables that hold a chat model; imports no LangChain."""
     models = [
         f"${name}"
         for name, value in tab.namespace.items()
         if not name.startswith("_") and hasattr(type(value), "bind_tools") and hasattr(type(value), "ainvoke")
     ]
-    return completion.starting(tab, ["offline", *models])
+    return ["offline", *models]
+
+
+def _complete_model(tab: Tab) -> list[str]:
+    return completion.starting(tab, model_words(tab))
 
 
 # The plan of a run: the line's options win over the declared agent, which wins over the settings.
@@ -263,12 +268,12 @@ MCP_AGENT = Implementation(
             "--servers", metavar="A,B", complete=lambda tab: completion.continuing(tab, host), help="only these servers"
         ),
         Argument(
-            "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
+            "--tools", metavar="PATTERN", complete=complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
         ),
         Argument(
             "--pin",
             metavar="PATTERN",
-            complete=_complete_tools,
+            complete=complete_tools,
             help="always give the model these tools, even if it must search for others",
         ),
         Argument(

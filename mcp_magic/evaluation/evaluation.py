@@ -1,0 +1,464 @@
+"""An evaluation as a value: how often models choose the right tools, with intervals, and what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import clean, did_you_mean, duration, join_names, json_text, plural
+from mcp_magic.agent.transcript import STYLE
+from mcp_magic.config.parsing import write_text
+from mcp_magic.display import document
+from mcp_magic.display.arguments import call_line
+from mcp_magic.display.document import (
+    Markup,
+    Part,
+    aligned,
+    details,
+    joined,
+    parts_text,
+    show_parts,
+    tag,
+    terminal_width,
+)
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError, CallCancelledError
+from mcp_magic.evaluation.cases import NO_CALL, read_cases
+from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options
+from mcp_magic.evaluation.statistics import Comparison, Share, compare, share_of
+from mcp_magic.flight.progress import SIGNS, State, Stopwatch
+from mcp_magic.loops import on_own_loop
+from mcp_magic.map.run import new_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+
+    from mcp_magic._host import Host
+    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.evaluation.cases import Case
+
+PARTS = ("right", "right_tool", "right_arguments")
+"""What is scored of a run: all of it, the choice of tools, and the arguments where the tools are right."""
+
+FORMAT = 1  # the version of a saved evaluation, in its member "mcp_magic"
+
+INTERVAL = "95 % interval"  # the heading of its column
+
+SHOWN_CASES = 10  # cases with wrong runs that are shown
+
+SHOWN_ERRORS = 5  # errors of runs that are shown
+
+CALLS = 300  # characters of the calls of a run in a table
+
+
+class Evaluation:
+    """The runs of cases with models and variants of the tools; displays shares, intervals and what went wrong.
+
+    Attributes:
+        cases: The cases.
+        problem: Why it ended before all runs were made, or "".
+        name: Returns the name of the variable that holds it.
+    """
+
+    def __init__(self, plan: Plan, host: Host) -> None:
+        self.problem = ""
+        self.name: Callable[[], str] = lambda: "EVALUATION"
+        self._plan = plan
+        self._host = host
+        self._seconds = 0.0
+        self._state: State = "running"
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the sessions."""
+        return self._host.loop
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """The cases."""
+        return self._plan.cases
+
+    @on_own_loop
+    async def run(self) -> Evaluation:
+        """Make all runs, and return this object. Interrupt keeps those that have ended; `resume` goes on.
+
+        Raises:
+            ArgumentsError, ConfigError: A case expects what is not offered, or the journal cannot be used.
+            MCPMagicError: A model cannot be used.
+        """
+        execution = Execution(self._plan, self._host)
+        self.problem, self._state, clock = "", "running", Stopwatch()
+        try:
+            await execution.run()
+            self.problem = "; ".join(execution.problems)
+            self._state = self._outcome()
+        except CallCancelledError:
+            self.problem, self._state = "cancelled", "cancelled"
+        except asyncio.CancelledError:
+            self.problem, self._state = "interrupted", "interrupted"
+            raise
+        finally:
+            self._state = "failed" if self._state == "running" else self._state
+            self._seconds += clock.seconds
+        return self
+
+    def _outcome(self) -> State:
+        if not any(trial.match for trial in self._plan.trials.values()):
+            return "failed"
+        return "partly failed" if next(self._plan.waiting(), None) else "done"
+
+    async def resume(self, **options: Any) -> Evaluation:
+        """Make the runs that have no outcome yet, and return this object.
+
+        Args:
+            **options: Options that have other values from now on, such as `runs`, `max_cost`, `concurrency`.
+        """
+        if self._state == "running":
+            raise ArgumentsError("the evaluation still runs: await its end first")
+        self._plan.options = read_options(options, self._plan.options)
+        return await self.run()
+
+    # The values
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The runs that have ended, by case, model and variant."""
+        return sorted(self._plan.trials.values(), key=lambda trial: trial.key)
+
+    @property
+    def ok(self) -> bool:
+        """Whether each run has an outcome."""
+        return next(self._plan.waiting(), None) is None
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A row for each run.
+
+        Its columns are case, model, variant, number (of the run), right, right_tool, right_arguments, calls (their
+        number), turns, tokens_in, tokens_out, cost (US dollars), seconds, error, why (what is wrong), called and run
+        (the `AgentRun`). Without an outcome, `right` is missing.
+        """
+        import pandas as pd
+
+        trials = self.trials
+        rows = [{**self._facts(trial), "run": run} for trial, run in zip(trials, self._plan.runs(trials), strict=True)]
+        columns = [*self._facts(None), "run"]
+        frame = pd.DataFrame(rows, columns=columns)
+        for name in PARTS:
+            frame[name] = frame[name].astype("boolean" if frame[name].isna().any() else "bool")
+        return frame.astype({"cost": "float64"})
+
+    def _facts(self, trial: Trial | None) -> dict[str, Any]:
+        trial = trial or Trial(0, 0, 0)
+        arm, match = self._plan.arms[trial.arm], trial.match
+        return {
+            "case": self.cases[trial.case].name if self.cases else "",
+            "model": arm.model,
+            "variant": arm.variant,
+            "number": trial.number,
+            **{name: getattr(match, name, None) for name in PARTS},
+            "calls": len(trial.calls),
+            "turns": trial.turns,
+            "tokens_in": trial.tokens_in,
+            "tokens_out": trial.tokens_out,
+            "cost": trial.cost,
+            "seconds": round(trial.seconds, 4),
+            "error": trial.error or None,
+            "why": str(match) if match is not None and not match.right else None,
+            "called": called(trial),
+        }
+
+    def outcomes(self) -> Iterator[tuple[Arm, list[list[float]]]]:
+        """Yield each model and variant with the outcomes of its runs by case: 1 for right, 0 for wrong."""
+        for number, arm in enumerate(self._plan.arms):
+            yield arm, self._plan.outcomes(number)
+
+    def save(self, file: str | Path) -> None:
+        """Write the outcomes of each case into a JSON file, which `--against` compares later evaluations with."""
+        names = [case.name for case in self.cases]
+        arms = [
+            {"model": arm.model, "variant": arm.variant, "outcomes": dict(zip(names, outcomes, strict=True))}
+            for arm, outcomes in self.outcomes()
+        ]
+        write_text(Path(file), f"{json_text({'mcp_magic': FORMAT, 'evaluation': arms}, indent=1)}\n")
+
+    def run_of(self, trial: Trial) -> AgentRun | None:
+        """Return the run of the agent, with its transcript; None if it never began."""
+        return next(self._plan.runs([trial]))
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """A row for each model and variant: shares of right runs with a 95 % interval (`low` to `high`), and costs."""
+        import pandas as pd
+
+        rows = []
+        for number, arm in enumerate(self._plan.arms):
+            trials, share = self._of(number), self._share(number)
+            costs = [trial.cost for trial in trials]
+            rows.append(
+                {
+                    "model": arm.model,
+                    "variant": arm.variant,
+                    "right": share and share.value,
+                    "low": share and share.low,
+                    "high": share and share.high,
+                    "right_tool": getattr(self._share(number, "right_tool"), "value", None),
+                    "right_arguments": getattr(self._share(number, "right_arguments"), "value", None),
+                    "cases": share.cases if share else 0,
+                    "runs": share.runs if share else 0,
+                    "failed": sum(trial.match is None for trial in trials),
+                    "tokens": sum(trial.tokens_in + trial.tokens_out for trial in trials),
+                    "cost": sum(cost for cost in costs if cost is not None) if any(costs) else None,
+                    "seconds": round(sum(trial.seconds for trial in trials), 3),
+                }
+            )
+        shares = ("right", "low", "high", "right_tool", "right_arguments", "cost")
+        return pd.DataFrame(rows).astype(dict.fromkeys(shares, "float64"))
+
+    def _of(self, arm: int) -> list[Trial]:
+        return [trial for trial in self.trials if trial.arm == arm]
+
+    def _share(self, arm: int, part: str = "right") -> Share | None:
+        outcomes = self._plan.outcomes(arm, part)
+        return share_of(outcomes) if any(outcomes) else None
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """How often each expected tool (a row) was answered with each tool (a column); `no call` is one of both."""
+        import pandas as pd
+
+        counts: Counter[tuple[str, str]] = Counter()
+        for trial in self._plan.trials.values():
+            if trial.match is not None and self.cases[trial.case].expected is not None:
+                for expected, actual in trial.match.pairs or [(None, None)]:
+                    counts[expected or NO_CALL, actual or NO_CALL] += 1
+        rows, columns = (
+            sorted({pair[side] for pair in counts}, key=lambda name: (name == NO_CALL, name)) for side in (0, 1)
+        )
+        values = [[counts[row, column] for column in columns] for row in rows]
+        frame = pd.DataFrame(values, pd.Index(rows, name="expected"), pd.Index(columns, name="called"))
+        return frame.astype("int64")
+
+    def compare(self, first: str, second: str, part: str = "right") -> Comparison:
+        """Compare two models or variants in pairs of cases; the difference is the second less the first.
+
+        Args:
+            first: The name of a model or of a variant, or both as `"MODEL VARIANT"`.
+            second: The other one.
+            part: `"right"`, `"right_tool"` or `"right_arguments"`.
+
+        Raises:
+            ArgumentsError: There is no such model or variant, or no case has runs of both.
+        """
+        if part not in PARTS:
+            raise ArgumentsError(f"{part!r} is not scored.{did_you_mean(part, PARTS)} There are {join_names(PARTS)}.")
+        return compare(self._outcomes_of(first, part), self._outcomes_of(second, part))
+
+    def _outcomes_of(self, name: str, part: str) -> list[list[float]]:
+        arms = self._plan.arms
+        numbers = [number for number, arm in enumerate(arms) if name in (arm.model, arm.variant, str(arm))]
+        if not numbers:
+            names = dict.fromkeys(name for arm in arms for name in (arm.model, arm.variant) if name)
+            raise ArgumentsError(
+                f"{name!r} is neither a model nor a variant.{did_you_mean(name, names)} There are {join_names(names)}."
+            )
+        columns = [self._plan.outcomes(number, part) for number in numbers]
+        return [[value for case in cases for value in case] for cases in zip(*columns, strict=True)]
+
+    def plot(self) -> Any:
+        """Return a figure: the share of right runs of each model and variant with its interval.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        figure = new_figure()
+        axes = figure.subplots()
+        shares = [(str(arm), self._share(number)) for number, arm in enumerate(self._plan.arms)]
+        known = [(name, share) for name, share in reversed(shares) if share is not None]
+        for place, (_, share) in enumerate(known):
+            ends = [[max(share.value - share.low, 0)], [max(share.high - share.value, 0)]]
+            axes.errorbar([share.value], [place], xerr=ends, fmt="o", capsize=4)
+        axes.set(xlim=(0, 1), xlabel="share of right runs, with a 95 % interval", title=self._title)
+        axes.set_yticks(range(len(known)), [name for name, _ in known])
+        return figure
+
+    # The display
+
+    def __len__(self) -> int:
+        return len(self._plan.trials)
+
+    def __repr__(self) -> str:
+        return f"<Evaluation {self._title}: {', '.join(self._figures)}>"
+
+    @property
+    def _title(self) -> str:
+        what = "first turns" if self._plan.options.tools_only else "runs"
+        return f"{len(self):,} of {self._plan.size:,} {what} of {plural(len(self.cases), 'cases')}"
+
+    @property
+    def _figures(self) -> list[str]:
+        costs = [trial.cost for trial in self._plan.trials.values() if trial.cost]
+        tokens = sum(trial.tokens_in + trial.tokens_out for trial in self._plan.trials.values())
+        used = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${sum(costs):.2g}"] if costs else [])]
+        return [duration(self._seconds), *used]
+
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display: shares with intervals, differences, errors, and the cases that went wrong."""
+        parts = [Part.note(f"{SIGNS[self._state]} {self._title}, {', '.join(self._figures)}")]
+        if self.problem:
+            rest = sum(1 for _ in self._plan.waiting())
+            goes_on = f"; `await {self.name()}.resume()` makes the other {plural(rest, 'runs')}" if rest else ""
+            parts.append(Part.note(f"It stopped: {self.problem}{goes_on}"))
+        parts += map(Part.note, self._plan.remarks)
+        if any(trial.match for trial in self._plan.trials.values()):
+            parts.append(self._table())
+        parts += map(Part.note, self._differences())
+        return [*parts, *self._errors(), *self._wrong()]
+
+    def _table(self) -> Part:
+        """Return the share of each model and variant, with its interval as a bar."""
+        has_variants = any(arm.variant for arm in self._plan.arms)
+        headers = [
+            "model",
+            *(["variant"] if has_variants else []),
+            "right",
+            "95 % interval",
+            "tool",
+            "arguments",
+            "runs",
+        ]
+        rows: list[list[object]] = []
+        bars = []
+        for number, arm in enumerate(self._plan.arms):
+            shares = [self._share(number, part) for part in PARTS]
+            texts = [f"{share.value:.0%}" if share else "-" for share in shares]
+            share = shares[0]
+            interval = f"{share.low:.0%} to {share.high:.0%}" if share else "-"
+            names = [one_line(name, 60) for name in (arm.model, *([arm.variant] if has_variants else []))]
+            rows.append([*names, texts[0], interval, *texts[1:], len(self._of(number))])
+            bars.append(bar(share) if share else Markup())
+        cells = [
+            [
+                joined([value, drawn], " ") if header == INTERVAL else value
+                for header, value in zip(headers, row, strict=True)
+            ]
+            for row, drawn in zip(rows, bars, strict=True)
+        ]
+        markup, _ = document.table(headers, cells, limit=document.display.bytes)
+        return Part(clean(aligned(headers, rows, total=terminal_width())), markup)
+
+    def _differences(self) -> list[str]:
+        """Return how each further model or variant compares with the first."""
+        first, *others = self._plan.arms
+        texts = []
+        for arm in others:
+            try:
+                texts.append(f"{arm} against {first}: {self.compare(str(first), str(arm))}")
+            except ArgumentsError:
+                continue
+        return [one_line(text, 200) for text in texts]
+
+    def _errors(self) -> list[Part]:
+        counts = Counter(trial.error for trial in self._plan.trials.values() if trial.error)
+        lines = [
+            f"{plural(count, 'runs')}: {one_line(error, 200)}" for error, count in counts.most_common(SHOWN_ERRORS)
+        ]
+        more = len(counts) - SHOWN_ERRORS
+        return [Part.note(text) for text in (*lines, f"… {plural(more, 'other errors')}" if more > 0 else "") if text]
+
+    def _wrong(self) -> list[Part]:
+        """Return the cases with wrong runs, those with most first; a click opens the first of these runs."""
+        wrong, scored = self._wrong_trials()
+        if not wrong:
+            return []
+        cases = [*wrong]
+        shown = [wrong[case][0] for case in cases[:SHOWN_CASES]]
+        room, blocks, lines = document.display.bytes, [Markup(STYLE)], []
+        for trial, run in zip(shown, self._plan.runs(shown), strict=True):
+            summary = self._why(trial, wrong[trial.case], scored[trial.case])
+            lines.append(f"✗ {summary}")
+            body = run.transcript.part().html if run is not None and room > 0 else note_of(trial)
+            blocks.append(details(summary, body))
+            room -= len(body)
+        more = len(cases) - len(shown)
+        rest = f"… {plural(more, 'more cases')}: .df has all" if more > 0 else ""
+        title = f"Wrong in {len(wrong):,} of {plural(len(self.cases), 'cases')}"
+        plain = clean("\n".join(filter(None, [f"{title}:", *lines, rest])))
+        return [Part(plain, joined([tag("p", tag("b", title)), *blocks, *([tag("p", rest)] if rest else [])]))]
+
+    def _wrong_trials(self) -> tuple[dict[int, list[Trial]], Counter[int]]:
+        """Return the wrong runs of each case, the case with most first, and how many runs of each case are scored."""
+        wrong: dict[int, list[Trial]] = {}
+        scored = Counter(trial.case for trial in self._plan.trials.values() if trial.match)
+        for trial in self.trials:
+            if trial.right is False:
+                wrong.setdefault(trial.case, []).append(trial)
+        return dict(sorted(wrong.items(), key=lambda item: (-len(item[1]) / scored[item[0]], item[0]))), scored
+
+    def wrong_cases(self) -> list[str]:
+        """Return a line for each case with wrong runs: how many, and why the first is wrong."""
+        wrong, scored = self._wrong_trials()
+        return [self._why(trials[0], trials, scored[case]) for case, trials in wrong.items()]
+
+    def _why(self, trial: Trial, trials: Sequence[Trial], scored: int) -> str:
+        arms = dict.fromkeys(str(self._plan.arms[other.arm]) for other in trials)
+        by = "" if len(self._plan.arms) == 1 or len(arms) == len(self._plan.arms) else f", only {join_names(arms, 3)}"
+        why = one_line(str(trial.match), 300)
+        return f"{one_line(self.cases[trial.case].name, 80)} ({len(trials)} of {scored}{by}): {why}"
+
+
+def new_evaluation(
+    host: Host, cases: Any, models: Any, variants: Mapping[str, Any] | None = None, **options: Any
+) -> Evaluation:
+    """Return an evaluation that has not begun.
+
+    Args:
+        host: The host of the sessions.
+        cases: Cases, or what `read_cases` reads.
+        models: What `named_models` takes.
+        variants: Names and surfaces: the tools as the models read them.
+        **options: Those of `EvaluationOptions`, and of `AgentSettings`.
+
+    Raises:
+        ArgumentsError, ConfigError, ModelError: A case, a model or an option cannot be used.
+    """
+    arms = [
+        Arm(name, variant, chat, surface)
+        for name, chat in named_models(models).items()
+        for variant, surface in (variants or {"": None}).items()
+    ]
+    return Evaluation(Plan(read_cases(cases), arms, read_options(options)), host)
+
+
+def _no_call_last(name: str) -> tuple[bool, str]:
+    return name == NO_CALL, name
+
+
+def called(trial: Trial) -> str:
+    """Return the calls of a run as a line."""
+    return one_line(", ".join(f"{tool}({call_line(arguments, None)})" for tool, arguments in trial.calls), CALLS)
+
+
+def note_of(trial: Trial) -> Markup:
+    """Return the calls of a run, in place of its transcript."""
+    return tag("p", called(trial) or NO_CALL)
+
+
+def bar(share: Share) -> Markup:
+    """Return an interval of a share as a bar from 0 to 100 %, with a mark at the share."""
+    low, high, at = (100 * value for value in (share.low, share.high, share.value))
+    band, mark = "rgba(66,133,244,.45)", "currentColor"
+    left, right = max(at - 1, 0), min(at + 1, 100)
+    stops = f"transparent {low:.1f}%,{band} {low:.1f}%,{band} {left:.1f}%,{mark} {left:.1f}%,{mark} {right:.1f}%,"
+    stops += f"{band} {right:.1f}%,{band} {high:.1f}%,transparent {high:.1f}%"
+    style = "display:inline-block;width:9em;height:.7em;border:1px solid rgba(127,127,127,.5);"
+    style += f"background:linear-gradient(to right,{stops})"
+    return Markup(f'<span role="img" aria-label="{html.escape(str(share))}" style="{style}"></span>')

@@ -1,0 +1,139 @@
+"""The value of an evaluation: its tables, comparisons and plot, and what it displays."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from mcp_magic.agent.run import AgentRun
+from mcp_magic.display.document import mimebundle
+from mcp_magic.errors import ArgumentsError, ModelError
+from mcp_magic.evaluation.evaluation import PARTS, new_evaluation
+from mcp_magic.evaluation.statistics import share_of
+from tests.support.evaluated import CASES, answering, wrong_about_apples
+
+COLUMNS = ["case", "model", "variant", "number", *PARTS, "calls", "turns", "tokens_in", "tokens_out", "cost", "seconds"]
+
+
+@pytest.fixture
+async def evaluation(host):
+    """Of a model that is right, and of one that takes apples for pears."""
+    models = {"good": answering(), "bad": answering(wrong_about_apples)}
+    return await host.evaluate(CASES, models, runs=2, tools_only=True)
+
+
+async def test_frame_has_a_row_for_each_run(evaluation):
+    df = evaluation.df
+    assert df.columns.tolist() == [*COLUMNS, "error", "why", "called", "run"]
+    assert len(df) == 4 * 2 * 2
+    assert df["case"].unique().tolist() == [case.text for case in evaluation.cases]
+    assert [df[name].dtype for name in ("right", "calls", "cost")] == ["bool", "int64", "float64"]
+    apple = df[~df["right"]].iloc[0]
+    assert apple[["model", "number", "right_tool", "right_arguments", "called"]].tolist() == [
+        "bad",
+        1,
+        True,
+        False,
+        "shop:price(item=pear)",
+    ]
+    assert apple["why"] == "shop:price: item is 'pear', expected 'apple'"
+    assert all(isinstance(run, AgentRun) for run in df["run"])
+    assert repr(apple["run"]).startswith("<AgentRun And an apple? #1: 1 call,")
+
+
+async def test_runs_without_an_outcome_are_missing_values(host):
+    evaluation = await host.evaluate(CASES, answering(lambda messages: ModelError("down")), runs=5, concurrency=1)
+    df = evaluation.df
+    assert df["right"].isna().all()
+    assert df["error"].tolist() == ["down"] * 3
+    row = evaluation.summary.iloc[0]
+    assert (row["runs"], row["failed"], row["right"] != row["right"]) == (0, 3, True)
+
+
+async def test_summary_has_shares_with_their_intervals(evaluation):
+    summary = evaluation.summary.set_index("model")
+    assert summary["right"].tolist() == [1.0, 0.75]
+    bad = share_of([[1, 1], [0, 0], [1, 1], [1, 1]])
+    assert summary.loc["bad", ["low", "high"]].tolist() == [bad.low, bad.high]
+    assert summary["right_tool"].tolist() == [1.0, 1.0]
+    assert summary["right_arguments"].tolist() == [1.0, pytest.approx(2 / 3)]
+    assert summary[["cases", "runs", "failed", "tokens"]].to_numpy().tolist() == [[4, 8, 0, 880]] * 2
+
+
+async def test_confusion_counts_expected_and_called_tools(host):
+    def turn(messages):
+        call = {"name": "shop__buy", "args": {"item": "pear"}, "id": "1"}
+        return AIMessage("", tool_calls=[call])
+
+    evaluation = await host.evaluate(CASES, answering(turn), tools_only=True)
+    counts = evaluation.confusion
+    assert counts.index.tolist() == ["shop:buy", "shop:price", "no call"]
+    assert counts["shop:buy"].tolist() == [1, 2, 1]
+
+
+async def test_comparison_is_paired_by_case(evaluation):
+    difference = evaluation.compare("good", "bad")
+    assert (difference.difference, difference.cases) == (-0.25, 4)
+    assert "-25 points" in str(difference)
+    assert evaluation.compare("good", "bad", "right_tool").difference == 0
+    with pytest.raises(ArgumentsError, match="'goof' is neither a model nor a variant"):
+        evaluation.compare("goof", "bad")
+    with pytest.raises(ArgumentsError, match="'wrong' is not scored"):
+        evaluation.compare("good", "bad", "wrong")
+
+
+async def test_display_tells_shares_differences_and_what_is_wrong(evaluation):
+    text = re.sub(r"\d+ ms", "N ms", str(evaluation))
+    assert text.splitlines() == [
+        "✓ 16 of 16 first turns of 4 cases, N ms, 1,760 tokens",
+        "",
+        "model  right  95 % interval  tool  arguments  runs",
+        "good   100%   51% to 100%    100%  100%          8",
+        "bad    75%    30% to 95%     100%  67%           8",
+        "",
+        f"bad against good: {evaluation.compare('good', 'bad')}",
+        "",
+        "Wrong in 1 of 4 cases:",
+        "✗ And an apple? (2 of 4, only bad): shop:price: item is 'pear', expected 'apple'",
+    ]
+
+
+async def test_click_opens_the_transcript_of_a_wrong_run(evaluation):
+    html = mimebundle(evaluation)["text/html"]
+    assert html.count("<details><summary>And an apple? (2 of 4, only bad)") == 1
+    assert "mcp-call" in html
+    assert 'aria-label="75% [30%, 95%]"' in html
+    assert "http" not in html
+
+
+async def test_texts_of_cases_and_models_are_escaped(host):
+    cases = "<img src=x> of a pear? -> no call\n"
+    evaluation = await host.evaluate(cases, {"<b>m</b>": answering()}, tools_only=True)
+    html = mimebundle(evaluation)["text/html"]
+    assert "<img" not in html
+    assert "<b>m</b>" not in html
+    assert "&lt;b&gt;m&lt;/b&gt;" in html
+
+
+async def test_errors_are_counted_and_the_stop_is_told(host):
+    evaluation = new_evaluation(host, CASES, answering(lambda messages: ModelError("down")), runs=5, concurrency=1)
+    evaluation.name = lambda: "scores"
+    await evaluation.run()
+    text = str(evaluation)
+    assert text.startswith("✗ 3 of 20 runs of 4 cases")
+    assert "It stopped: the first 3 runs failed: down; `await scores.resume()` makes the other 20 runs" in text
+    assert "3 runs: down" in text
+
+
+async def test_plot_has_a_point_with_an_interval_for_each_model(evaluation):
+    figure = evaluation.plot()
+    [axes] = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["bad", "good"]
+    assert len(axes.containers) == 2
+
+
+async def test_models_of_the_same_name_get_numbers(host):
+    evaluation = await host.evaluate(CASES, [answering(), answering()], tools_only=True)
+    assert evaluation.summary["model"].nunique() == 2
