@@ -47,6 +47,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mcp_magic._text import did_you_mean, free_name, join_names, plural
+from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import (
     FieldError,
     KeyPath,
@@ -152,9 +153,9 @@ class ExpectedCall:
         return {**self.arguments, **given}
 
     def __str__(self) -> str:
-        named = [f"{escape_name(name)}={_value_text(value)}" for name, value in self.arguments.items()]
-        words = [_quoted(word.removesuffix("{*}") + "*" if word.endswith("={*}") else word) for word in self.words]
-        return " ".join([self.tool, *named, *words, *(["*"] if self.others else [])])
+        named = tuple(f"{escape_name(name)}={_value_text(value)}" for name, value in self.arguments.items())
+        words = tuple(_quoted(f"{word[:-3]}*" if word.endswith("={*}") else word) for word in self.words)
+        return " ".join([self.tool, *mask_arguments(named + words), *(["*"] if self.others else [])])
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ def read_cell(cell: str, *, first: int = 1, evaluate: Evaluate | None = None) ->
 def _lines(cell: str, first: int) -> Iterator[tuple[int, str]]:
     """Yield the lines with cases and their numbers; a line that ends with a comma goes on in the next one."""
     begun, start = "", first
-    for number, line in enumerate(cell.splitlines(), first):
+    for number, line in enumerate(cell.split("\n"), first):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if not begun:

@@ -92,7 +92,8 @@ class Matcher:
         """Take the input schemas of the offered tools by `server:tool`; `plain` makes texts equal, by default none."""
         self._tools = tools
         self._plain = plain
-        pairs = [(server, tool) for server, _, tool in (name.partition(":") for name in tools)]
+        self._arguments: dict[int, tuple[ExpectedCall, dict[str, Any]]] = {}
+        pairs = [(server, tool) for server, colon, tool in (name.partition(":") for name in tools) if colon]
         names = Names(pairs)
         self._names = {name: [name] for name in tools}
         for pair in pairs:
@@ -136,12 +137,19 @@ class Matcher:
     def _problems(self, case: Case) -> Iterable[str]:
         for number, call in enumerate(case.expected.calls if case.expected else ()):
             try:
-                call.read(self._tools[self.tool(call.tool)])
+                self._read(call, self._tools[self.tool(call.tool)])
             except UnknownToolError as error:
                 quote = " A value with a comma and a space goes in quotes." if number and not call.words else ""
                 yield f"{error}{quote}"
             except ArgumentsError as error:
                 yield f"{call.tool}: {error}"
+
+    def _read(self, call: ExpectedCall, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of an expected call, which are read once."""
+        entry = self._arguments.get(id(call))
+        if entry is None or entry[0] is not call:
+            entry = self._arguments[id(call)] = call, call.read(schema)
+        return entry[1]
 
     # Calls
 
@@ -153,7 +161,7 @@ class Matcher:
         """Return how the arguments of a call of a tool differ from the expected ones, or ""."""
         schema = self._tools.get(tool, {})
         try:
-            return self._object(expected.read(schema), arguments, kept_root(schema), "", expected.others)
+            return self._object(self._read(expected, schema), arguments, kept_root(schema), "", expected.others)
         except ArgumentsError as error:
             return f"the expectation does not fit the schema: {error}"
         except RecursionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from types import SimpleNamespace
@@ -125,6 +126,11 @@ def test_a_predicate_says_what_is_wrong():
     assert days.problem("x") == (
         "{value >= 5} raises TypeError: '>=' not supported between instances of 'str' and 'int'"
     )
+
+
+def test_an_expectation_is_shown_without_secrets():
+    call = ExpectedCall("a:b", {"token": "x"}, words=("password=hunter2", "text=two words"))
+    assert str(call) == 'a:b token=*** password=*** text="two words"'
 
 
 def test_an_expression_is_evaluated_once():
@@ -326,3 +332,12 @@ def test_a_table_that_cannot_be_read_says_why(source, message):
 def test_no_rows_are_no_cases():
     assert said(ConfigError, read_cases, []).startswith("there are no cases")
     assert said(ConfigError, read_cases, "missing.toml") == "missing.toml: cannot be read: No such file or directory"
+
+
+PIECES = ["a:b", " -> ", " >= ", ", ", "x=", "{", "}", "[", "]", '"', "'", "\\", "*", "$v", " ", "\n", "#", ":="]
+
+
+@given(st.lists(st.sampled_from([*PIECES, "no call", "\u2028", "value", "{value}"]), max_size=14).map("".join))
+def test_any_cell_has_cases_or_an_error_in_words(cell):
+    with contextlib.suppress(ConfigError):
+        assert all(str(case.expected) and case.name for case in read_cell(cell))

@@ -81,6 +81,12 @@ def test_a_name_that_is_no_tool_says_so(name, message):
     assert said(UnknownToolError, MATCHER.tool, name) == message
 
 
+def test_a_tool_without_a_server_has_one_name():
+    matcher = Matcher({"read_result": of(name=TEXT)})
+    assert matcher.tool("read_result") == "read_result"
+    assert matcher.match(read_expectation("read_result name=*"), [("read_result", {"name": "x"})]).right
+
+
 def test_without_tools_no_name_is_one():
     assert said(UnknownToolError, Matcher({}).tool, "a:b") == "there is no tool 'a:b', because none is offered"
 
@@ -260,6 +266,16 @@ def test_arguments_that_nest_deeply_are_not_right():
     assert str(MATCHER.match(expected, [("one:search", {"x": deep})])) == (
         "one:search: the arguments are nested too deeply to be compared"
     )
+
+
+def test_a_file_is_read_once(tmp_path):
+    file = tmp_path / "place.txt"
+    file.write_text("Oslo")
+    [case] = read_cell(f"Where? -> get_weather location=@{file}")
+    matcher = Matcher(TOOLS)
+    matcher.check([case])
+    file.unlink()
+    assert matcher.match(case.expected, [OSLO]).right
 
 
 def test_cases_are_checked_against_the_tools():
