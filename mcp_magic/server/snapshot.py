@@ -25,6 +25,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.loops import together
 from mcp_magic.schema.fields import MISSING, Field
+from mcp_magic.schema.patterns import MAX_DEPTH
 from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key
 from mcp_magic.session.catalog import KINDS
 
@@ -322,42 +323,85 @@ Side = Literal["input", "output"]
 
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_RULES = (
+    *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies", "patternProperties"),
+    *("propertyNames", "contains", "minContains", "maxContains", "unevaluatedProperties", "unevaluatedItems"),
+    *("additionalItems", "disallow", "extends", "divisibleBy"),
+)
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+_INNER = (
+    *("items", "prefixItems", "additionalProperties", "additionalItems", "not", "if", "then", "else", "contains"),
+    *("propertyNames", "unevaluatedProperties", "unevaluatedItems", "anyOf", "oneOf", "allOf", "extends", "disallow"),
+)
+_SCALAR = (
+    *("type", "required", "enum", "const", "$ref", "$dynamicRef", "dependentRequired"),
+    *("minContains", "maxContains", "divisibleBy"),
+)
 _EXACT = ("pattern", "format", "multipleOf", "uniqueItems", "contentEncoding")
 
 
 def schema_changes(old: Any, new: Any, side: Side = "input") -> list[Difference]:
     """Return the changes from one schema to another: the "input" of a tool, or the "output"."""
-    if json_equal(old, new):
-        return []
-    # as the server wrote them: a repaired schema would hide what it mended
-    before, after = (Field("", schema, resolver=Resolver(schema)) for schema in (old, new))
-    return list(_Comparison(side).value(before, after, ""))
+    try:
+        if json_equal(old, new):
+            return []
+        # as the server wrote them: a repaired schema would hide what it mended
+        before, after = (Field("", schema, resolver=Resolver(schema)) for schema in (old, new))
+        comparison = _Comparison(side)
+        differences = list(comparison.value(before, after, ""))
+        is_cut = comparison.is_cut or before.resolver.budget.is_spent or after.resolver.budget.is_spent
+        if is_cut and not json_equal(_rules(old), _rules(new)):
+            differences.append(Difference("", "is too large to be compared to its end, and has changed", "breaking"))
+    except RecursionError:
+        return [Difference("", "is nested too deeply to be compared, and has changed", "breaking")]
+    return differences
 
 
 class _Comparison:
-    """Walks two schemas side by side. Compares each pair of recursive definitions once."""
+    """Walks two schemas side by side, as deep as fields go. Compares each pair of recursive definitions once."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
-        self._seen: set[tuple[str, str]] = set()
+        self.is_cut = False
+        self._seen: dict[tuple[object, object], tuple[Any, Any]] = {}  # holds the schemas: no other gets their id
 
     def value(self, old: Field, new: Field, path: str) -> Iterator[Difference]:
         """Yield the changes of one value and the values inside it."""
-        refers = (repr(old.raw), repr(new.raw))
-        if "$ref" not in refers[0] + refers[1] and json_equal(old.raw, new.raw):
+        texts = repr(old.raw), repr(new.raw)
+        refers = "$ref" in texts[0] + texts[1]
+        if not refers and json_equal(old.raw, new.raw):
             return
-        if refers in self._seen:
+        pair = texts if refers else (id(old.raw), id(new.raw))
+        if pair in self._seen:
             return
-        self._seen.add(refers)
+        self._seen[pair] = old.raw, new.raw
+        if old.depth >= MAX_DEPTH:
+            self.is_cut = True
+            return
+        if (old.raw is False) != (new.raw is False):
+            text = "takes any value now" if old.raw is False else "takes no value any more"
+            yield Difference(path, text, _effect((new.raw is False) == (self.side == "input")))
+            return
         if (types := _types(old, new, path, self.side)) is not None:
             yield types
             return
         yield from _choices(old, new, path, self.side)
         yield from _limits(old.schema, new.schema, path, self.side)
         yield from _texts(old, new, path)
+        yield from _other_rules(old.schema, new.schema, path, self.side)
+        yield from self._variants(old, new, path)
         yield from self._children(old, new, path)
         if old.item is not None and new.item is not None:
             yield from self.value(old.item, new.item, f"{path}[]")
+
+    def _variants(self, old: Field, new: Field, path: str) -> Iterator[Difference]:
+        """Yield the changes of alternatives of a union, except objects: their fields are compared together."""
+        for kind in dict.fromkeys(variant.kind for variant in old.variants if variant.kind != "object"):
+            before, now = ([variant for variant in field.variants if variant.kind == kind] for field in (old, new))
+            if len(before) == len(now) == 1:
+                yield from self.value(before[0], now[0], path)
+            elif not json_equal([_rules(field.raw) for field in before], [_rules(field.raw) for field in now]):
+                yield Difference(path, f"the alternatives of kind {kind} changed", "breaking")
 
     def _children(self, old: Field, new: Field, path: str) -> Iterator[Difference]:
         before = {child.name: child for child in old.children}
@@ -369,17 +413,28 @@ class _Comparison:
         for name, child in now.items():
             yield from self._child(before.get(name), child, _at(path, name))
         yield from _others(old, new, path, self.side)
+        others = [field.schema.get("additionalProperties", True) for field in (old, new)]
+        if any(isinstance(other, dict) for other in others) and False not in others:
+            before_other = Field("*", others[0], resolver=old.resolver, depth=old.depth + 1)
+            other = Field("*", others[1], resolver=new.resolver, depth=new.depth + 1)
+            yield from self.value(before_other, other, _at(path, "*"))
 
     def _child(self, old: Field | None, new: Field, path: str) -> Iterator[Difference]:
         if old is None:
-            status = "required" if new.required else "optional"
-            effect = _effect(self.side == "input" and new.required)
+            status = "required" if _is_required(new) else "optional"
+            effect = _effect(self.side == "input" and _is_required(new))
             yield Difference(path, f"is new and {status} ({new.type_text})", effect)
             return
-        if new.required != old.required:
-            text = "is required now" if new.required else "is optional now"
-            yield Difference(path, text, _effect(new.required == (self.side == "input")))
+        was_required, is_required = map(_is_required, (old, new))
+        if is_required != was_required:
+            text = "is required now" if is_required else "is optional now"
+            yield Difference(path, text, _effect(is_required == (self.side == "input")))
         yield from self.value(old, new, path)
+
+
+def _is_required(field: Field) -> bool:
+    """Whether a field is required, as draft-03 said it, too: there the field itself says so."""
+    return field.required or _object(field.raw).get("required") is True
 
 
 def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[Difference]:
@@ -441,6 +496,7 @@ def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[Differen
 
 
 def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Side) -> Iterator[Difference]:
+    old, new = map(_with_exclusive_bounds, (old, new))
     for keywords, sign in ((_LOWER, 1), (_UPPER, -1)):
         for keyword in keywords:
             before, now = old.get(keyword), new.get(keyword)
@@ -453,6 +509,50 @@ def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Sid
         if not json_equal(before, now):
             is_looser = now is None if side == "input" else before is None
             yield Difference(path, _change_text(keyword, before, now), _effect(not is_looser))
+
+
+def _with_exclusive_bounds(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema whose exclusive bounds are numbers: in draft-04, true makes the other bound exclusive."""
+    bounds = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+    for exclusive, bound in bounds.items():
+        if isinstance(schema.get(exclusive), bool):
+            others = {name: value for name, value in schema.items() if name not in (exclusive, bound)}
+            schema = {**others, (exclusive if schema[exclusive] else bound): schema.get(bound)}
+    return schema
+
+
+def _other_rules(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Side) -> Iterator[Difference]:
+    """Yield the changes of keywords whose effect depends on the value: a new one allows less, a changed one may."""
+    is_closed = old.get("additionalProperties") is False and new.get("additionalProperties") is False
+    for keyword in _RULES:
+        before, now = (_rules({keyword: schema[keyword]}) if keyword in schema else None for schema in (old, new))
+        if json_equal(before, now):
+            continue
+        if before is not None and now is not None:
+            yield Difference(path, f"{keyword} changed", "breaking")
+            continue
+        allows_less = (now is not None) != (is_closed and keyword == "patternProperties")
+        text = f"has {keyword} now" if before is None else f"no longer has {keyword}"
+        yield Difference(path, text, _effect(allows_less == (side == "input")))
+
+
+def _rules(schema: Any) -> Any:
+    """Return what a schema demands of a value, without what only describes it."""
+    if isinstance(schema, list):
+        return [_rules(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    rules: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMED and isinstance(value, dict):
+            rules[keyword] = {name: _rules(inner) for name, inner in value.items()}
+        elif keyword in _INNER:
+            rules[keyword] = _rules(value)
+        elif keyword in ("required", "enum", "type") and isinstance(value, list):
+            rules[keyword] = sorted(value, key=repr)
+        elif keyword in (*_SCALAR, *_LOWER, *_UPPER, *_EXACT):
+            rules[keyword] = value
+    return rules
 
 
 def _change_text(keyword: str, before: Any, now: Any) -> str:

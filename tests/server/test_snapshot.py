@@ -62,6 +62,67 @@ def test_a_difference_breaks_the_side_that_relied_on_it(old, new, said, breaks_i
         assert (change.effect == "breaking") is breaking, side
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said", "breaks_input", "breaks_output"),
+    [
+        (True, False, "takes no value any more", True, False),
+        (TEXT, {**TEXT, "not": {"const": "x"}}, "has not now", True, False),
+        ({**TEXT, "not": {"const": "x"}}, {**TEXT, "not": {"const": "y"}}, "not changed", True, True),
+        (of(), {**of(), "dependentRequired": {"b": ["c"]}}, "has dependentRequired now", True, False),
+        ({**of(), "propertyNames": {"pattern": "^x"}}, of(), "no longer has propertyNames", False, True),
+        (
+            {**of(), "additionalProperties": False},
+            {**of(), "additionalProperties": False, "patternProperties": {"^x": TEXT}},
+            "has patternProperties now",
+            False,
+            True,
+        ),
+        (of(), {**of(), "additionalProperties": TEXT}, "string instead of any", True, False),
+        (INTEGER, {**INTEGER, "divisibleBy": 2}, "has divisibleBy now", True, False),
+        ({**INTEGER, "minimum": 1, "exclusiveMinimum": False}, {**INTEGER, "minimum": 2}, "minimum is 2", True, False),
+        ({**TEXT, "required": True}, {**TEXT, "required": False}, "is optional now", False, True),
+        (
+            {"anyOf": [{**TEXT, "maxLength": 9}, INTEGER]},
+            {"anyOf": [{**TEXT, "maxLength": 5}, INTEGER]},
+            "maxLength is 5 instead of 9",
+            True,
+            False,
+        ),
+        (
+            {"anyOf": [{**TEXT, "format": "date"}, {**TEXT, "format": "time"}, INTEGER]},
+            {"anyOf": [{**TEXT, "format": "date"}, {**TEXT, "format": "email"}, INTEGER]},
+            "the alternatives of kind string changed",
+            True,
+            True,
+        ),
+    ],
+)
+def test_rules_beyond_types_and_limits_are_compared(old, new, said, breaks_input, breaks_output):
+    for side, breaking in (("input", breaks_input), ("output", breaks_output)):
+        [change] = schema_changes(of(a=old), of(a=new), side)  # type: ignore[arg-type]
+        assert said in change.text
+        assert change.where in ("a", "a.*")
+        assert (change.effect == "breaking") is breaking, side
+
+
+def test_equal_fields_that_change_alike_are_all_named():
+    old, new = json.loads(json.dumps([of(a=TEXT, b=TEXT), of(a=INTEGER, b=INTEGER)]))
+    changes = schema_changes(old, new)
+    assert [change.where for change in changes] == ["a", "b"]
+
+
+@pytest.mark.parametrize("levels", [40, 100, 1000])
+def test_a_change_below_the_deepest_level_is_breaking(levels):
+    old, new = TEXT, INTEGER
+    for _ in range(levels):
+        old, new = of(a=old), of(a=new)
+    [change] = schema_changes(old, new)
+    assert change.effect == "breaking"
+    assert ("compared" in change.text) is (levels > 40)
+    described = {**old, "description": "Only this has changed."}
+    assert levels == 1000 or [change.effect for change in schema_changes(old, described)] == ["routing"]
+
+
 def test_a_change_deep_inside_is_named_by_its_path():
     old = of(rows={"type": "array", "items": of(cell=of(value=INTEGER))})
     new = copy.deepcopy(old)
