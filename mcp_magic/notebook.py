@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import _startup as startup
 from mcp_magic._host import Host as CoreHost
 from mcp_magic._text import free_name
-from mcp_magic.config.parsing import working_path
+from mcp_magic.config.parsing import slug, working_directory, working_path
+from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.targets import resolve_target
+from mcp_magic.errors import ConfigError
 from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
@@ -234,11 +236,19 @@ class NotebookHost(CoreHost):
         writer_of(kind, path)
         if isinstance(source, Path):
             recording = recorded(source, server, last)
-            if recording.server in self:
-                recording = replace(recording, spec=self[recording.server].spec)
+            recording = replace(recording, spec=self._spec_of(recording.server, recording.transport))
         else:
             recording = await traced(self[source], self.trace.entries(source), last)
         return await write_out(recording, kind, path, variables=variables, reports=self.reports)
+
+    def _spec_of(self, name: str, transport: str) -> Spec | None:
+        """Return how to reach a server of this name that is connected or that the folder declares; None if none is."""
+        spec = self[name].spec if name in self else None
+        if spec is None:
+            with suppress(ConfigError):
+                servers = load_declaration(find_declaration(working_directory())).servers
+                spec = next((entry.spec for key, entry in servers.items() if slug(key) == name), None)
+        return spec if spec is not None and spec.transport == transport else None
 
     async def bench(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Bench:
         """Measure a tool; `Bench.check` fails where the figures break a bound.

@@ -17,9 +17,10 @@ from pydantic import ValidationError
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import working_directory
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec
-from mcp_magic.errors import CommandError
+from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.results.results import ResourceResult, ToolResult, value_of
 from mcp_magic.schema.secrets import MASK, is_declared_secret
+from mcp_magic.schema.validate import check_arguments
 from mcp_magic.server.literals import (
     PYTHON,
     TYPESCRIPT,
@@ -84,7 +85,7 @@ def target_of(recording: Recording, file: Path, variables: Mapping[str, Any]) ->
     if isinstance(spec, HttpSpec | SseSpec):
         return _http(spec, name, known, asks_log_in=recording.asks_log_in)
     if spec is None and recording.transport == "stdio":
-        words = shlex.split(recording.where.removesuffix("…"))
+        words = _words(recording.where)
         spec = StdioSpec(command=sys.executable if words[:1] == ["python"] else words[0], args=tuple(words[1:]))
         target = _stdio(spec, name, file, known)
         remarks = [f"the command is that of the cassette, {recording.where}: check it"]
@@ -93,6 +94,15 @@ def target_of(recording: Recording, file: Path, variables: Mapping[str, Any]) ->
         url = unmasked(recording.where, [], name, "SECRET")
         return Target(recording.transport, url=url, remarks=("a cassette has no headers: add those that it needs",))
     raise CommandError(f"%mcp export: the SDKs have no client for the transport {recording.transport!r} of {name}.")
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a command line, of which a cassette may have the beginning only."""
+    try:
+        words = shlex.split(line)
+    except ValueError:  # it ends within quotes
+        words = line.split()
+    return words or ["server"]
 
 
 def _known(spec: Spec | None, variables: Mapping[str, Any]) -> dict[str, str]:
@@ -316,11 +326,14 @@ def _test(recording: Recording, group: Sequence[Exchange], names: set[str]) -> _
     name = literal(with_variables(exchange.name, recording.server), PYTHON)
     if "error" in exchange.answer:
         codes = {e.answer["error"].get("code") for e in group}
-        lines = ["with pytest.raises(ProtocolError) as refused:", f"    await {_request(exchange, name, arguments)}"]
+        lines = [
+            "with pytest.raises(ProtocolError) as refused:",
+            f"    await {_request(recording, exchange, name, arguments)}",
+        ]
         check = [f"assert refused.value.code in {sorted(codes, key=str)!r}"] if len(codes) > 1 else []
         check = check or [f"assert refused.value.code == {literal(codes.pop(), PYTHON)}"]
     else:
-        lines = [f"result = await {_request(exchange, name, arguments)}"]
+        lines = [f"result = await {_request(recording, exchange, name, arguments)}"]
         check = _expectation(recording, group)
     title = _free(_test_name(exchange), names)
     body = "".join(f"        {line}\n" for line in lines) + "".join(f"    {line}\n" for line in check)
@@ -328,16 +341,28 @@ def _test(recording: Recording, group: Sequence[Exchange], names: set[str]) -> _
     return _Block(code, variables_in([arguments, with_variables(exchange.name, recording.server)]), title)
 
 
-def _request(exchange: Exchange, name: str, arguments: dict[str, Any]) -> str:
+def _request(recording: Recording, exchange: Exchange, name: str, arguments: dict[str, Any]) -> str:
     values = literal(arguments, PYTHON, 8)
     if exchange.method == "resources/read":
         return f"server.read({name})"
     if exchange.method == "prompts/get":
+        if recording.definition("prompts", exchange.name) is None:
+            raise NoLiteralError("a prompt that is not listed")
         return f"server.prompt({name}, {values})" if arguments else f"server.prompt({name})"
-    if exchange.is_failure:  # also one that the schema refuses: it is for the server to say so
+    if exchange.is_failure or not _fits(recording, exchange):  # it is for the server to refuse arguments
         return f"server.call_tool({name}, {values}, validate=False)"
     separator = ",{}" if (keywords := call_arguments(arguments, 8)).startswith("\n") else ", {}"
     return f"server.call({name}{separator.format(keywords)})" if arguments else f"server.call({name})"
+
+
+def _fits(recording: Recording, exchange: Exchange) -> bool:
+    """Whether a session would send the arguments: the tool is listed, and its schema takes them."""
+    definition = recording.definition("tools", exchange.name)
+    try:
+        check_arguments(exchange.arguments, (definition or {})["inputSchema"])
+    except (ArgumentsError, KeyError, TypeError):
+        return False
+    return True
 
 
 def _expectation(recording: Recording, group: Sequence[Exchange]) -> list[str]:
@@ -356,6 +381,8 @@ def _expectation(recording: Recording, group: Sequence[Exchange]) -> list[str]:
         schema = recording.output_schema(exchange.name)
         results = [ToolResult(_read(CallToolResult, e), output_schema=schema) for e in group]
     lines = ["assert result.is_error"] if exchange.is_failure else []
+    if exchange.method == "tools/call" and not exchange.is_failure and not _fits(recording, exchange):
+        lines = ["assert not result.is_error"]
     if results[0].data is not None or results[0].texts:
         access = "result.data" if results[0].data is not None else "result.text"
         lines += _checked(access, [value_of(result) for result in results], group)

@@ -125,8 +125,12 @@ class Recording:
 
     def output_schema(self, tool: str) -> dict[str, Any] | None:
         """Return the output schema of a tool, or None."""
-        schemas = (entry.get("outputSchema") for entry in self.listings.get("tools", ()) if entry.get("name") == tool)
-        return next((schema for schema in schemas if isinstance(schema, dict)), None)
+        schema = (self.definition("tools", tool) or {}).get("outputSchema")
+        return schema if isinstance(schema, dict) else None
+
+    def definition(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return the definition of a tool or a prompt, or None."""
+        return next((entry for entry in self.listings.get(kind, ()) if entry.get("name") == name), None)
 
     def groups(self) -> tuple[list[list[Exchange]], list[str]]:
         """Return the exchanges that a program can repeat, equal requests together, and remarks on the others."""
@@ -142,9 +146,6 @@ class Recording:
 
     def save(self, path: Path) -> None:
         """Write it as a cassette that replays the opening, the definitions and all answers."""
-        if self.cassette is not None:
-            path.write_bytes(self.cassette.read_bytes())
-            return
         file = CassetteFile(path)
         file.begin("mcp_magic")
         head = {"server": self.server, "transport": self.transport, "where": self.where}
@@ -288,12 +289,22 @@ def recorded(path: Path, name: str | None = None, last: int | None = None) -> Re
     name = name or next(iter(servers))
     if name not in servers:
         raise CassetteError(f"{name} is not in {path}.{did_you_mean(name, servers)} It has {join_names(servers)}.")
+    sessions = servers[name].sessions
+    exchanges, opening, listings = _read([scene for session in sessions for scene in session.scenes])
+    if not exchanges:
+        raise CassetteError(f"{path} has no call, read or prompt of {name}: there is nothing to export.")
+    head = sessions[0].head
+    where = (str(head.get("transport", "")), str(head.get("where", "")))
+    return Recording(name, _last(exchanges, last), *where, None, opening, listings, path)
+
+
+def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """Return the exchanges, the opening and the definitions of a cassette."""
     exchanges: list[Exchange] = []
     opening: dict[str, Any] = {}
     listings: dict[str, list[dict[str, Any]]] = {}
     methods = {method: (kind, member) for kind, (method, member) in _LISTS.items()}
-    sessions = servers[name].sessions
-    for scene in (scene for session in sessions for scene in session.scenes):
+    for scene in scenes:
         answers = [step.message["result"] for step in scene.steps if isinstance(step.message.get("result"), dict)]
         if scene.method in METHODS:
             seconds = sum(step.pause for step in scene.steps) if scene.steps else None
@@ -302,12 +313,11 @@ def recorded(path: Path, name: str | None = None, last: int | None = None) -> Re
             opening = _introduction(answers[-1])
         elif scene.method in methods and answers:
             kind, member = methods[scene.method]
-            listings.setdefault(kind, []).extend(e for e in answers[-1].get(member) or () if isinstance(e, dict))
-    if not exchanges:
-        raise CassetteError(f"{path} has no call, read or prompt of {name}: there is nothing to export.")
-    head = sessions[0].head
-    where = (str(head.get("transport", "")), str(head.get("where", "")))
-    return Recording(name, _last(exchanges, last), *where, None, opening, listings, path)
+            if "cursor" not in scene.params:
+                listings[kind] = []
+            entries = answers[-1].get(member)
+            listings.setdefault(kind, []).extend(e for e in entries or () if isinstance(e, dict))
+    return exchanges, opening, listings
 
 
 def _introduction(result: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mcp_magic import Host
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.results.results import CheckFailedError
 from mcp_magic.server import trial
-from mcp_magic.server.exchange import recorded
+from mcp_magic.server.exchange import Exchange, recorded
 from mcp_magic.server.trial import write_out
 from tests.environments import needs_node
 from tests.support.cassettes import written
@@ -65,14 +65,44 @@ async def test_tests_of_a_cassette_run_and_are_written(recording, tmp_path):
     assert done.remarks == ("the command is that of the cassette, python shop.py --key=*** x: check it",)
 
 
+@pytest.mark.parametrize("where", ["python 'x", "", "a" * 160 + "…"])
+async def test_odd_command_of_a_cassette_is_written_as_words(recording, tmp_path, where):
+    done = await write_out(replace(recording, where=where), "client", tmp_path / "client.ts")
+    assert f"the command is that of the cassette, {where}: check it" in done.remarks
+    assert "new StdioClientTransport({" in (tmp_path / "client.ts").read_text()
+
+
 async def test_what_fails_is_not_written(recording, tmp_path):
-    broken = recording.exchanges[0]
-    others = [replace(broken, answer={"result": {"contents": [{"uri": "a://b", "text": "another"}]}})]
-    with pytest.raises(
-        CheckFailedError, match=r"(?s)failed against the recorded answers, so nothing was written.*== 'another'"
-    ):
-        await write_out(replace(recording, exchanges=others), "pytest", tmp_path / "test_shop.py")
-    assert not (tmp_path / "test_shop.py").exists()
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tools = [{"name": "count", "inputSchema": {"type": "object"}, "outputSchema": output}]
+    answer = {"result": {"content": [], "structuredContent": {"n": "many"}}}
+    recording = replace(
+        recording, exchanges=[Exchange("tools/call", {"name": "count"}, answer)], listings={"tools": tools}
+    )
+    with pytest.raises(CheckFailedError) as failed:
+        await write_out(recording, "client", tmp_path / "client.py")
+    says = str(failed.value)
+    assert says.startswith(
+        "%mcp export: client.py failed against the recorded answers, so nothing was written. It said:"
+    )
+    assert "Invalid structured content returned by tool count" in says
+    assert not (tmp_path / "client.py").exists()
+    written = await write_out(recording, "pytest", tmp_path / "test_count.py")
+    assert written.tests == ("test_count",), "a session takes the answer, with a remark"
+
+
+async def test_tests_send_what_the_schema_or_the_listing_refuses(recording, tmp_path):
+    tools = [{"name": "count", "inputSchema": {"type": "object", "required": ["n"]}}]
+    answer = {"result": {"content": [{"type": "text", "text": "0"}]}}
+    requests = [("tools/call", {"name": name}) for name in ("count", "unlisted")]
+    prompt = Exchange("prompts/get", {"name": "unlisted"}, {"result": {"messages": []}})
+    exchanges = [*(Exchange(method, params, answer) for method, params in requests), prompt]
+    done = await write_out(
+        replace(recording, exchanges=exchanges, listings={"tools": tools}), "pytest", tmp_path / "test_count.py"
+    )
+    assert done.tests == ("test_count", "test_unlisted")
+    assert done.remarks[-1] == "left out: request: a prompt that is not listed"
+    assert 'server.call_tool("count", {}, validate=False)' in (tmp_path / "test_count.py").read_text()
 
 
 async def test_what_takes_too_long_is_ended_and_not_written(recording, tmp_path, monkeypatch):
