@@ -100,7 +100,7 @@ class _Report(TypedDict, total=False):
     target: str
     call: str | None
     steps: Required[list[_Step]]
-    findings: list[Annotated[list[str], Field(min_length=5, max_length=5)]]
+    findings: list[Annotated[list[str], Field(min_length=5, max_length=6)]]
     lint: _Lint
 
 

@@ -246,7 +246,7 @@ def infer_masks(pairs: Iterable[tuple[Any, Any]]) -> list[Mask]:
 
     Where several items of a list vary, the mask is for all its items.
     """
-    varying = [found for first, second in pairs for found in _differing(first, second, ())]
+    varying = [variation for first, second in pairs for variation in _differing(first, second, ())]
     groups: dict[tuple[Pattern, bool], list[_Varying]] = {}
     for variation in varying:
         general: Pattern = tuple(None if isinstance(part, int) else part for part in variation.path)

@@ -128,7 +128,7 @@ def _lists(server: Server, method: str) -> list[list[Any]]:
     member = KINDS[LISTS[method]].member
     for session in server.sessions:
         for scene in (scene for scene in session.scenes if scene.method == method):
-            items = (_final(scene).get("result") or {}).get(member)
+            items = object_of(_final(scene).get("result")).get(member)
             if isinstance(items, list):
                 pages = [*(pages if scene.params.get("cursor") is not None else []), items]
     return pages
@@ -139,6 +139,11 @@ def by_key(method: str, pages: Iterable[Sequence[Any]]) -> dict[str, Any]:
     key = KINDS[LISTS[method]].key
     items = (item for page in pages for item in page if isinstance(item, dict) and isinstance(item.get(key), str))
     return {item[key]: {name: value for name, value in item.items() if name != key} for item in items}
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return a JSON object; {} if the value is none: a cassette and a server may have anything."""
+    return value if isinstance(value, dict) else {}
 
 
 def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +169,7 @@ def _request(server: str, scenes: Sequence[Scene], at: int) -> Recorded:
     while True:
         request.questions += _asked(scene)
         step, answer = _step(scene), _final(scene)
-        result = answer.get("result") or {}
+        result = object_of(answer.get("result"))
         if step is None or not answer:
             request.problem = "its recording has no answer"
         elif step.http and "error" in answer and not step.http.get("said"):
@@ -208,13 +213,13 @@ def _asked(scene: Scene) -> Iterator[Question]:
 def _of_round(result: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[Question]:
     """Yield what the server asked by an answer, with the answers of the next round."""
     responses = params.get("inputResponses")
-    for name, message in (result.get("inputRequests") or {}).items():
+    for name, message in object_of(result.get("inputRequests")).items():
         if isinstance(message, dict) and message.get("method") != "roots/list":
             yield _question(message, responses.get(name) if isinstance(responses, dict) else None)
 
 
 def _question(message: Mapping[str, Any], result: Any) -> Question:
-    text = str((message.get("params") or {}).get("message", ""))
+    text = str(object_of(message.get("params")).get("message", ""))
     return Question(str(message.get("method")), text, result if isinstance(result, dict) else None)
 
 
@@ -231,14 +236,12 @@ def _asked_by_task(scenes: Iterable[Scene], task: Any) -> Iterator[Question]:
     requests: dict[str, Any] = {}
     for scene in scenes:
         if scene.params.get("taskId") == task:
-            asked = (_final(scene).get("result") or {}).get("inputRequests")
-            requests |= asked if isinstance(asked, dict) else {}
-            answers = scene.params.get("inputResponses") or {}
-            asked = {name: requests.pop(name) for name in [*requests] if name in answers}
-            yield from _of_round({"inputRequests": asked}, scene.params)
+            requests |= object_of(object_of(_final(scene).get("result")).get("inputRequests"))
+            answers = object_of(scene.params.get("inputResponses"))
+            questions = {name: requests.pop(name) for name in [*requests] if name in answers}
+            yield from _of_round({"inputRequests": questions}, scene.params)
 
 
 def task_end(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer with which a task ended, out of its state; {} if it goes on."""
-    state = answer.get("result")
-    return answer_of(state) if isinstance(state, dict) else {}
+    return answer_of(object_of(answer.get("result")))

@@ -47,7 +47,7 @@ class Request:
         server: The server's name.
         tool: The tool's name.
         arguments: The arguments of the call.
-        asker: Who requests it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        asker: Who requests it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`, `"verify"`.
         definition: The tool as the server lists it, or None.
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.

@@ -26,7 +26,7 @@ from mcp_magic.calls.call import Call
 from mcp_magic.cassette.cassette import LIKE_KEYS, SCHEMAS
 from mcp_magic.cassette.file import LARGEST
 from mcp_magic.cassette.masks import SHAPE, Comparison, Mask, infer_masks
-from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, task_end
+from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, object_of, task_end
 from mcp_magic.config.masking import Masker, named_secrets, to_json
 from mcp_magic.display.document import Badge
 from mcp_magic.display.json import NOT_JSON, loads
@@ -170,7 +170,7 @@ def status_of(answer: Mapping[str, Any]) -> str:
         return PROTOCOL_ERROR
     if "result" not in answer:
         return NO_ANSWER
-    return TOOL_ERROR if (answer["result"] or {}).get("isError") is True else ANSWER
+    return TOOL_ERROR if object_of(answer["result"]).get("isError") is True else ANSWER
 
 
 def comparable(answer: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def comparable(answer: Mapping[str, Any], *, whole: bool = False) -> dict[str, A
 
 def repeats_itself(answer: Mapping[str, Any]) -> bool:
     """Whether the texts of an answer only repeat its structured content."""
-    result = answer.get("result") or {}
+    result = object_of(answer.get("result"))
     structured, blocks = result.get("structuredContent"), result.get("content")
     if structured is None or not isinstance(blocks, list):
         return False
@@ -285,8 +285,8 @@ class _AnswerTap(Tap):
 
     def results(self, method: str, member: str) -> list[list[Any]]:
         """Return the lists in a member of all answers to a method."""
-        found = [(message.get("result") or {}).get(member) for answered, message in self.answers if answered == method]
-        return [items for items in found if isinstance(items, list)]
+        pages = [object_of(message.get("result")).get(member) for name, message in self.answers if name == method]
+        return [items for items in pages if isinstance(items, list)]
 
 
 class _RecordedAnswers:
@@ -348,8 +348,8 @@ class _Server:
         self._name = name
         self._options = options
         environment = {value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS}
-        given = {value for value in options.secrets.values() if isinstance(value, str) and value}
-        self._masker = Masker({*environment, *given, *connection.spec.secrets, *connection.trace.secrets})
+        typed = {value for value in options.secrets.values() if isinstance(value, str) and value}
+        self._masker = Masker({*environment, *typed, *connection.spec.secrets, *connection.trace.secrets})
         self._recorded_tools = recording.definitions(name, "tools/list")
         self._live_tools: dict[str, Any] = {}
         self._calls: dict[int, Call] = {}
@@ -362,7 +362,7 @@ class _Server:
             request.params = _filled(request.params, self._options.secrets)
             if not request.problem and is_masked(request.params):
                 request.problem = f"the cassette has {MASK} in place of a secret; --set NAME=$VALUE gives it"
-        asked = []
+        unsafe = []
         for request in self.requests:
             if request.method != "tools/call" or request.problem:
                 continue
@@ -374,11 +374,11 @@ class _Server:
                 self._calls[id(request)] = self._call(request)
             elif self._options.every:
                 request.problem = ""
-                asked.append(request)
-        if asked:
-            calls = [replace(self._call(request), asker=ASKER) for request in asked]
+                unsafe.append(request)
+        if unsafe:
+            calls = [replace(self._call(request), asker=ASKER) for request in unsafe]
             decisions = await self.connection.caller.decide([call.request for call in calls], is_plan=True)
-            for request, call, decision in zip(asked, calls, decisions, strict=True):
+            for request, call, decision in zip(unsafe, calls, decisions, strict=True):
                 self._calls[id(request)] = replace(call, decision=decision)
 
     def _call(self, request: Recorded) -> Call:
@@ -418,8 +418,8 @@ class _Server:
 
     def masks_of(self, request: Recorded) -> list[Mask]:
         """Return the masks for the answer to a request."""
-        found = self._recording.masks.get((self._name, request.method, request.name), [])
-        return [*self._options.masks, *found]
+        inferred = self._recording.masks.get((self._name, request.method, request.name), [])
+        return [*self._options.masks, *inferred]
 
     async def send(self, request: Recorded) -> Outcome:
         """Send a request, and return what came back."""
@@ -512,8 +512,9 @@ def _said(answer: Mapping[str, Any]) -> str:
     """Return what an error says."""
     if isinstance(error := answer.get("error"), dict):
         return str(error.get("message", ""))
-    content = (answer.get("result") or {}).get("content") or []
-    return " ".join(str(block["text"]) for block in content if isinstance(block, dict) and "text" in block)
+    content = object_of(answer.get("result")).get("content")
+    blocks = content if isinstance(content, list) else []
+    return " ".join(str(block["text"]) for block in blocks if isinstance(block, dict) and "text" in block)
 
 
 def _cut(lines: Sequence[str]) -> list[str]:

@@ -33,6 +33,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "everything:get-sum": "the same",
     },
     "docs/agent.md": {"postgresql://": AWAY, "openai:gpt-5": "needs a key", "Where is it warmer": "needs a key"},
+    "docs/contracts.md": {"shop=shop_next": "no such servers; tests/server/test_verification.py"},
     "docs/debugging.md": {"%mcp replay 12": "the number depends on what went before"},
     "docs/doctor.md": {"https://example.com": AWAY, "npx -y": "needs npm", "--config mcp.json": "as the line before"},
     "docs/guide.md": {"store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments"},

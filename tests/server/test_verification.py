@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -25,12 +25,15 @@ from mcp_magic.errors import ArgumentsError, CassetteError, UnknownServerError
 from mcp_magic.results.results import CheckFailedError
 from tests.support import shop_server as shop
 from tests.support.asgi import serving
-from tests.support.cassettes import hosting, lines
+from tests.support.cassettes import hosting, lines, written
 from tests.support.eliciting_server import trip_server
 from tests.support.persons import Scripted as Elicitor
 from tests.support.sampling_servers import sampling_server
 from tests.support.scripted_tasks import Scripted, done, form, state
 from tests.support.shop_server import READ_ONLY, shop_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -466,6 +469,45 @@ async def test_cassette_with_wrong_lines_is_read_as_far_as_it_can_be(tape, host)
         "line 5",
         "line 6",
     ]
+
+
+ODD: tuple[Any, ...] = (None, [], {}, "x", 7, [None], {"a": []})
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all members and items."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in inner:
+        yield (*path, name)
+        yield from places(item, (*path, name))
+
+
+def replaced(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
+    """Return a copy with another value at a path."""
+    if not path:
+        return odd
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = replaced(value[path[0]], path[1:], odd)
+    return copy
+
+
+async def test_odd_values_in_a_cassette_fail_no_verification(tape, host):
+    async with hosting(tape, "record") as recorder:
+        recorder.elicitation.elicitor = Elicitor(Answer.accept({"city": "Oslo", "days": 2}))
+        await visit(recorder, trip_server(), ("plan", {}), name="trip")
+    host.elicitation.elicitor, host.consent.policy = Elicitor(), "auto"
+    await host.connect(trip_server(), name="trip")
+    recorded = lines(tape)
+    at = [number for number, line in enumerate(recorded) if "tools/call" in json.dumps(line) or "plan" in str(line)]
+    for number in [*at, len(recorded) - 1]:
+        for turn, path in enumerate(places(recorded[number])):
+            line = replaced(recorded[number], path, ODD[turn % len(ODD)])
+            written(tape, *recorded[:number], line, *recorded[number + 1 :])
+            try:
+                verification = await host.verify(tape, every=True, timeout=30)
+            except CassetteError:
+                continue
+            verification.parts()
 
 
 async def test_servers_are_named_where_names_differ(tape, host):

@@ -84,6 +84,7 @@ async def test_interrupt_or_cancel_keeps_the_outcomes_so_far(magic, monkeypatch)
     await magic("record --stop")
     is_live = True
     shown = []
+    monkeypatch.setattr(host.reports, "progress", True)
     monkeypatch.setattr(host.reports, "reporter", lambda report: shown.append(report))
     running = asyncio.create_task(magic("verify shop.jsonl"))
     await asyncio.wait_for(reached.wait(), 30)
