@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _startup as startup
 from mcp_magic._host import Host as CoreHost
-from mcp_magic._text import free_name
+from mcp_magic._text import free_name, join_names
 from mcp_magic.config.parsing import slug, working_directory, working_path
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.errors import ConfigError
+from mcp_magic.errors import ConfigError, UnknownServerError
 from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from mcp_magic.display.listing import Listing
     from mcp_magic.doctor.report import DoctorReport
     from mcp_magic.evaluation.evaluation import Evaluation
+    from mcp_magic.evaluation.surface import Surface
     from mcp_magic.fuzz.report import FuzzReport
     from mcp_magic.fuzz.run import Fuzz
     from mcp_magic.map.bench import Bench
     from mcp_magic.server.clients import Written
     from mcp_magic.server.snapshot import Changes
     from mcp_magic.server.verification import Verification
+    from mcp_magic.session.connection import Connection
 
 EXIT_SECONDS = 8.0  # most seconds that an exiting kernel waits for its servers
 
@@ -249,6 +251,52 @@ class NotebookHost(CoreHost):
                 servers = load_declaration(find_declaration(working_directory())).servers
                 spec = next((entry.spec for key, entry in servers.items() if slug(key) == name), None)
         return spec if spec is not None and spec.transport == transport else None
+
+    async def surface(self, source: Any, *, server: str | None = None, **options: Any) -> Surface:
+        """Return the tools of a server as a model sees them, to be edited and given to an agent or an evaluation.
+
+        Args:
+            source: Whose texts they are: the name of a connected server, a `Path` to a snapshot, or, with `server`,
+                anything else that `connect` takes. That is a session of its own, which is closed again.
+            server: The connected server whose tools are called. By default that is the source, or for a snapshot the
+                connected server that calls itself as the one in it.
+            **options: The options of `connect`.
+
+        Raises:
+            UnknownServerError: There is no such server, or of a snapshot none or several.
+            ConfigError: The file is not a snapshot.
+            TargetError, ConnectError: No session could be opened.
+        """
+        from mcp_magic.evaluation.surface import Surface, snapshot_tools
+        from mcp_magic.server.snapshot import read_snapshot
+
+        if isinstance(source, Path):
+            interface = read_snapshot(source, server or "SERVER")
+            connection = self[server] if server is not None else self._server_of(source, interface)
+            return Surface(connection, await connection.listing("tools"), snapshot_tools(interface), source.name)
+        connection = self[source if server is None else server]
+        tools = await connection.listing("tools")
+        if source == connection.name:
+            return Surface(connection, tools)
+        if isinstance(source, str) and source in self:
+            shown = {tool.name: tool for tool in await self[source].listing("tools")}
+            return Surface(connection, tools, shown, source)
+        spec, name = resolve_target(source, **options)
+        interface = await self._interface_of(spec, free_name(name, self.connections))
+        return Surface(connection, tools, snapshot_tools(interface), spec.where)
+
+    def _server_of(self, path: Path, interface: Mapping[str, Any]) -> Connection:
+        """Return the connected server that a snapshot is of, by what it calls itself."""
+        about = interface.get("server")
+        own_name = about.get("name") if isinstance(about, dict) else None
+        same = [c for c in self.find() if c.server_info is not None and c.server_info.name == own_name]
+        if len(same) == 1:
+            return same[0]
+        problem = f"{len(same) or 'no'} connected server{'s' if same else ''} of the name {own_name!r}"
+        raise UnknownServerError(
+            f"{path.name}: {problem}, as it is in the snapshot; say whose tools are called: server='NAME'. "
+            f"Connected: {join_names(self)}"
+        )
 
     async def bench(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Bench:
         """Measure a tool; `Bench.check` fails where the figures break a bound.

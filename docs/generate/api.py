@@ -115,12 +115,14 @@ PAGES = {
         ],
     ),
     "Evaluation": (
-        "What `host.evaluate` takes and returns; see [Will a model use it rightly?](../evaluation.md).",
+        "What `host.evaluate` and `host.surface` take and return; see [Will a model use it rightly?](../evaluation.md).",
         [
             "mcp_magic.Evaluation",
             "mcp_magic.evaluation.run.EvaluationOptions",
             "mcp_magic.evaluation.cases.Case",
             "mcp_magic.evaluation.statistics.Comparison",
+            "mcp_magic.evaluation.surface.Surface",
+            "mcp_magic.evaluation.surface.SurfaceTool",
         ],
     ),
     "Agents": (

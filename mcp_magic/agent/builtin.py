@@ -177,8 +177,8 @@ class Candidate(Protocol):
         """`"server:tool"`."""
 
     @property
-    def tool(self) -> Tool:
-        """Its definition."""
+    def shown(self) -> Tool:
+        """Its definition as the model reads it."""
 
     @property
     def openai_tool(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _server(candidate: Candidate) -> str:
 
 def _names(name: str, candidate: Candidate) -> tuple[str, ...]:
     """Return the names under which a text may mention a tool."""
-    return name.casefold(), candidate.tool.name.casefold(), candidate.person_name.casefold()
+    return name.casefold(), candidate.shown.name.casefold(), candidate.person_name.casefold()
 
 
 _indexes: WeakKeyDictionary[Any, tuple[list[Tool], Index]] = WeakKeyDictionary()
@@ -202,11 +202,11 @@ _indexes: WeakKeyDictionary[Any, tuple[list[Tool], Index]] = WeakKeyDictionary()
 
 
 def _index_of(candidates: Mapping[str, Candidate], owner: Any) -> Index:
-    tools = [candidate.tool for candidate in candidates.values()]
+    tools = [candidate.shown for candidate in candidates.values()]
     earlier, index = _indexes.get(owner, ([], None)) if owner is not None else ([], None)
     if index is not None and len(earlier) == len(tools) and all(map(operator.is_, earlier, tools)):
         return index
-    index = Index([words_of_tool(candidate.tool, _server(candidate)) for candidate in candidates.values()])
+    index = Index([words_of_tool(candidate.shown, _server(candidate)) for candidate in candidates.values()])
     if owner is not None:
         _indexes[owner] = (tools, index)
     return index
@@ -318,7 +318,7 @@ class ToolSearch(Generic[C]):
         if not matches:
             servers = dict.fromkeys(map(_server, self._known.values()))
             return f"No tool has any of these words. Try others; the servers are: {join_names(servers, 20)}", {}
-        lines = [f"{name}: {one_line(self._known[name].tool.description or '', LINE)}" for name in matches]
+        lines = [f"{name}: {one_line(self._known[name].shown.description or '', LINE)}" for name in matches]
         return "\n".join(lines), {SEARCH_TOOLS: matches}
 
 

@@ -67,7 +67,8 @@ class PlannedCall:
         """Return the call of the server's tool."""
         assert self.offer is not None
         tool = self.offer.tool
-        return Call(self.offer.connection, tool.name, self.arguments, tool, asker=asker, run=run)
+        variant = self.offer.difference
+        return Call(self.offer.connection, tool.name, self.arguments, tool, asker=asker, run=run, variant=variant)
 
     def take(self, arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> None:
         """Take the arguments, checked by the schema of the tool."""

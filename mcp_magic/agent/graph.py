@@ -322,6 +322,8 @@ class _Nodes:
     _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _digests: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
+    _remarks: tuple[str, ...] = ()
+    """What was said of variants of tools."""
     _own_context: tuple[Any, RunContext] | None = None
     """The latest turn whose run has no context, and the one that it got here: its calls are planned once."""
 
@@ -348,6 +350,7 @@ class _Nodes:
     async def think(self, state: AgentState) -> dict[str, Any]:
         """Run one turn of the model with the tools of this moment."""
         await self.registry.refresh()
+        self._remark(state["messages"])
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = self._has_taken(self.settings.max_turns - 1, state["messages"]) or bool(over)
@@ -382,6 +385,13 @@ class _Nodes:
         with InFlightRequest("model thinking", reports=self.registry.host.reports, look=Look(button="Stop")):
             runnable = self.registry.bind(self.model, self._tools(thread))
             return _complete(await in_turn(self.model, lambda: take_turn(runnable, conversation, on_part)))
+
+    def _remark(self, messages: Sequence[BaseMessage]) -> None:
+        """Say that the model reads variants of tools: in the first turn for a request, and what is new later."""
+        for remark in self.registry.remarks:
+            if not turns_taken(messages) or remark not in self._remarks:
+                get_stream_writer()(NoteEvent(remark))
+        self._remarks = tuple(self.registry.remarks)
 
     def _take_back(self, state: AgentState, error: ModelError) -> dict[str, Any]:
         """Take back what the provider has refused: with it, no further turn of the thread could succeed."""
@@ -914,6 +924,7 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
         "annotations": hints,
         "schema": tool.input_schema,
         **({"changed": diff_text(change.lines)} if change else {}),
+        **({"variant": planned.offer.difference} if planned.offer.difference else {}),
     }
 
 
@@ -960,7 +971,9 @@ def _nodes(model: BaseChatModel, host: Host, settings: AgentSettings) -> _Nodes:
         require_monty()
     if programs is not None and settings.tables is not None:
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
-    registry = Registry(host, servers=settings.servers, tools=settings.tools)
+    if programs is not None and settings.surfaces:
+        raise ArgumentsError("a model that writes programs reads modules, so it can read no surface of their tools")
+    registry = Registry(host, servers=settings.servers, tools=settings.tools, surfaces=settings.surfaces)
     search = ToolSearch(lambda: registry.offers, model, above=settings.search_above, pinned=settings.pinned, owner=host)
     skills = AgentSkills(host, settings.skills, servers=settings.servers, limit=limit)
     builtin = [skills.tool()]

@@ -137,7 +137,7 @@ class _LangChainTool:
     """A LangChain tool that can be searched."""
 
     person_name: str
-    tool: Tool
+    shown: Tool
     openai_tool: dict[str, Any]
     original: Any
 

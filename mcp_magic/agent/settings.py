@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mcp_magic.agent.program import Programs
+    from mcp_magic.langchain.variants import Variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,8 @@ class AgentSettings:
             functions of modules. None: it gets the tools themselves.
         tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
             tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
+        surfaces: What the model reads of some servers in place of what they list (`host.surface`), as it is now. Calls
+            go to the real tools.
     """
 
     servers: Collection[str] = ()
@@ -58,3 +61,4 @@ class AgentSettings:
     max_cost: float | None = None
     programs: Programs | None = None
     tables: Mapping[str, Any] | None = None
+    surfaces: Collection[Variant] = ()

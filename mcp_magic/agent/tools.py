@@ -18,6 +18,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError, UnknownServerError, UnknownToolError
 from mcp_magic.langchain.functions import Function, function_of
 from mcp_magic.langchain.names import Names
+from mcp_magic.langchain.variants import as_listed, variants_by_server
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic._host import Host
+    from mcp_magic.langchain.variants import ToolVariant, Variant
     from mcp_magic.session.connection import Connection
 
 
@@ -47,6 +49,10 @@ class Offer(NamedTuple):
     tool: Tool
     openai_tool: dict[str, Any]
     renamed: dict[str, str]
+    shown: Tool
+    """The tool as the model reads it: another one if it reads a variant."""
+    difference: str = ""
+    """What differs in that, or ""."""
 
     @property
     def person_name(self) -> str:
@@ -67,8 +73,17 @@ def no_tool(name: str, names: Collection[str]) -> str:
 class Registry:
     """The tools of a host that a model may use, without tools for apps only."""
 
-    def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        servers: Iterable[str] = (),
+        tools: Iterable[str] = (),
+        surfaces: Iterable[Variant] = (),
+    ) -> None:
         self.host = host
+        self.variants = variants_by_server(surfaces)
+        self.remarks: list[str] = []
         self.servers = tuple(servers)
         self.patterns = as_patterns(tools)
         self.offers: dict[str, Offer] = {}
@@ -120,9 +135,20 @@ class Registry:
                     matching.append((connection, tool))
         offered = [(c, tool) for c, tool in matching if not app_only(tool)]
         self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
-        names = Names((c.name, tool.name) for c, tool in offered)
-        named_tools = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
-        return {name: Offer(name, c, tool, *_function(c, name, tool)) for name, c, tool in named_tools}
+        self.remarks = []
+        read: list[tuple[Connection, ToolVariant]] = []
+        for connection, _ in listings:
+            tools = [tool for c, tool in offered if c is connection]
+            variant = self.variants.get(connection.name)
+            if variant is not None:
+                self.remarks += variant.remarks(tools)
+            read += [(connection, text) for text in (variant.read(tools) if variant is not None else as_listed(tools))]
+        names = Names((c.name, text.shown.name) for c, text in read)
+        offers = {}
+        for c, (tool, shown, difference) in read:
+            name = names.provider(c.name, shown.name)
+            offers[name] = Offer(name, c, tool, *_function(c, name, shown), shown, difference)
+        return offers
 
 
 _functions: WeakKeyDictionary[Connection, dict[str, tuple[Tool, Function]]] = WeakKeyDictionary()
@@ -155,7 +181,8 @@ def context_of(connection: Connection) -> str:
 # Listings of the tools as a model gets them, and of what they cost: about how many tokens at each turn.
 
 
-def _tokens(text: str) -> int:
+def tokens_of(text: str) -> int:
+    """Return about how many tokens a text has."""
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
@@ -164,9 +191,9 @@ async def tool_costs(host: Host, server: str | None = None, search_above: float 
     registry = Registry(host, servers=[server] if server else ())
     await registry.check()
     offers = await registry.refresh()
-    parts = [(offer.person_name, offer.connection, "tool", _tokens(_json(offer))) for offer in offers.values()]
+    parts = [(offer.person_name, offer.connection, "tool", tokens_of(_json(offer))) for offer in offers.values()]
     connections = {connection.name: connection for _, connection, _, _ in parts}
-    parts += [(name, c, "instructions", _tokens(instructions_of(c))) for name, c in connections.items()]
+    parts += [(name, c, "instructions", tokens_of(instructions_of(c))) for name, c in connections.items()]
     total = sum(tokens for *_, tokens in parts)
 
     def row(name: str, kind: str, tokens: int) -> dict[str, Any]:
@@ -198,7 +225,7 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
     for offer in (await registry.refresh()).values():
         text = _json(offer)
         if search.casefold() in text.casefold():
-            size = {"characters": len(text), "tokens": _tokens(text)}
+            size = {"characters": len(text), "tokens": tokens_of(text)}
             rows.append({"bound as": offer.name, "tool": offer.person_name, **size})
     total = sum(row["tokens"] for row in rows)  # type: ignore[misc]
     tools = plural(len(rows), "tools")

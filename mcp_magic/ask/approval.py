@@ -206,13 +206,15 @@ def _badges(request: Request) -> list[Badge]:
 
 
 def _change_text(request: Request) -> str:
-    """Say what has changed of the tool, and which rule no longer covers it."""
+    """Say what has changed of the tool, which rule no longer covers it, and whether the asker read a variant of it."""
     texts = []
     if request.change is not None:
         when = time.strftime("%H:%M:%S", time.localtime(request.change.time))
         texts.append(f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when}).")
     if request.outdated:
         texts.append(sentence(in_line(f"{request.outdated[0].upper()}{request.outdated[1:]}", MAX_RULE)))
+    if request.variant:
+        texts.append(sentence(in_line(f"{_asker(request)} read a variant of this tool: {request.variant}", MAX_RULE)))
     return " ".join(texts)
 
 
@@ -314,7 +316,7 @@ def _program_part(arguments: Mapping[str, Any]) -> Part:
 
 def _change_part(request: Request, indent: str = "  ") -> Part:
     """Return what has changed of the tool, and which rule no longer covers it."""
-    if request.change is None and not request.outdated:
+    if request.change is None and not request.outdated and not request.variant:
         return Part("", Markup())
     lines = request.change.lines if request.change is not None else []
     diff = f"\n{diff_text(lines, indent * 2)}" if lines else ""

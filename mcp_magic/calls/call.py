@@ -73,6 +73,7 @@ class Call:
         limits: How long it may take, and when it may be sent again.
         answerers: Who answers the server's questions meanwhile.
         is_shown: Whether it is shown below the cell while it waits: its progress and log messages.
+        variant: How the tool that the caller has read differs from the tool, or "".
         decision: What consent decided about it, sealed to the definition of the tool; None before.
     """
 
@@ -86,6 +87,7 @@ class Call:
     limits: Limits = Limits()
     answerers: Answerers = NOBODY
     is_shown: bool = True
+    variant: str = ""
     decision: Decision | None = None
 
     @property
@@ -97,7 +99,8 @@ class Call:
     def request(self) -> Request:
         """The request to consent."""
         server = self.connection
-        return Request(server.name, self.tool, self.arguments, self.asker, self.definition, server.spec.trust, self.run)
+        about = (self.definition, server.spec.trust, self.run)
+        return Request(server.name, self.tool, self.arguments, self.asker, *about, variant=self.variant)
 
 
 # Who takes part in a call: views, jobs, spans, counters and cards.

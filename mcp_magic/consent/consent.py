@@ -57,6 +57,7 @@ class Request:
         each: The arguments of each of these calls, if they are known.
         change: How the definition differs from the one the user knew, or None.
         outdated: Why a rule that allows the call no longer covers it, or "".
+        variant: How the tool that the asker has read differs from the tool, or "".
     """
 
     server: str
@@ -71,6 +72,7 @@ class Request:
     each: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
+    variant: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:

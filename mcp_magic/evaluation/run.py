@@ -485,7 +485,8 @@ class _Bench:
         self._threads = InMemorySaver()
         self._graph: Any = None
         self._first_turn: Callable[[Sequence[BaseMessage]], Awaitable[AIMessage]] | None = None
-        self.registry = Registry(host, servers=settings.servers, tools=settings.tools)
+        offered: Any = {"servers": settings.servers, "tools": settings.tools, "surfaces": settings.surfaces}
+        self.registry = Registry(host, **offered)
         self._settings = settings
         if options.tools_only:
             self._first_turn = first_turns(arm.chat, host, settings)

@@ -25,6 +25,7 @@ from mcp_magic.langchain.calls import Breaker, MCPToolException, Reading, call_f
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of, bounded
 from mcp_magic.langchain.functions import described, own_arguments, parameters_of
 from mcp_magic.langchain.names import Names
+from mcp_magic.langchain.variants import as_listed, variants_by_server
 from mcp_magic.loops import run_blocking, run_on
 from mcp_magic.schema.patterns import MAX_DEPTH, MAX_NODES
 from mcp_magic.schema.repair import repair
@@ -35,11 +36,12 @@ from mcp_magic.telemetry.spans import MeasuredCall
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 
     from mcp_types import Tool
 
     from mcp_magic.config.specs import Spec
+    from mcp_magic.langchain.variants import ToolVariant, Variant
 
 
 # Input schemas in a form that LangChain passes on correctly.
@@ -178,6 +180,7 @@ class Options:
     images: bool = False  # whether the model takes images in tool messages
     limit: int = LIMIT  # characters of a result that the model reads
     asker: str = "agent"  # the caller, for consent
+    surfaces: Collection[Variant] = ()  # what a model reads of some servers in place of what they list
 
     def __post_init__(self) -> None:
         check_seconds("langchain_tools", timeout=self.timeout)
@@ -217,20 +220,31 @@ class _Held:
 
 def make_tools(offered: Sequence[tuple[_Held | _Source, Tool]], options: Options) -> list[StructuredTool]:
     """Return tools as LangChain tools, without tools for apps only."""
-    offered = [(source, tool) for source, tool in offered if not app_only(tool)]
-    names = Names((source.name, tool.name) for source, tool in offered)
-    return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]
+    variants = variants_by_server(options.surfaces)
+    read: list[tuple[_Held | _Source, ToolVariant]] = []
+    for source in {id(source): source for source, _ in offered}.values():
+        tools = [tool for owner, tool in offered if owner is source and not app_only(tool)]
+        variant = variants.get(source.name)
+        read += [(source, text) for text in (variant.read(tools) if variant is not None else as_listed(tools))]
+    names = Names((source.name, text.shown.name) for source, text in read)
+    return [_make(source, text, names.provider(source.name, text.shown.name), options) for source, text in read]
 
 
-def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> StructuredTool:
-    server = source.name
+def _make(source: _Held | _Source, read: ToolVariant, name: str, options: Options) -> StructuredTool:
+    server, (tool, shown, difference) = source.name, read
 
     async def work(arguments: dict[str, Any], call_id: str | None) -> Answer:
         try:
             async with source.session() as connection:
                 limits = Limits(options.timeout)
                 call = Call(
-                    connection, tool.name, arguments, asker=options.asker, limits=limits, decision=decided.get()
+                    connection,
+                    tool.name,
+                    arguments,
+                    asker=options.asker,
+                    limits=limits,
+                    variant=difference,
+                    decision=decided.get(),
                 )
                 return await call_for_model(call, reading=Reading(options.images, options.limit))
         except CassetteError:  # a model cannot fix it
@@ -260,8 +274,8 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
     vars(awaited)["__signature__"] = signature(awaited)
     return MCPTool(
         name=name,
-        description=described(description_of(tool), tool.input_schema),
-        args_schema=tool.input_schema,
+        description=described(description_of(shown), shown.input_schema),
+        args_schema=shown.input_schema,
         func=blocking,
         coroutine=awaited,
         response_format="content_and_artifact",

@@ -52,6 +52,7 @@ TESTED_ELSEWHERE = {
     "ipython/cells": "tests/kernel/test_approval.py",
     "ipython/preload": "tests/kernel/test_loading.py",
     "ipython/views": "tests/kernel/test_views.py",
+    "langchain/variants": "tests/evaluation/test_surface.py",
     "map/bench": "tests/ipython/commands/test_map.py",
     "map/plan": "tests/map/test_run_outcomes.py",
     "notebook": "tests/project/test_public_names.py",

@@ -175,7 +175,8 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
     _check_options(arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
-    tables = _tables(invocation, arguments.map)
+    tables = _variables(invocation, "map", arguments.map, "$cities,$orders")
+    surfaces = (_variables(invocation, "surface", arguments.surface, "$surface") or {}).values()
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
     await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
@@ -197,6 +198,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
                 search_above=settings.search_above,
                 pinned=plan["pin"],
                 programs=_programs(invocation, arguments.where) if plan["code"] else None,
+                surfaces=surfaces,
             ),
             checkpointer=opened,
         )
@@ -226,13 +228,13 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         return run
 
 
-def _tables(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
-    """Return the tables of `--map` by name."""
+def _variables(invocation: Invocation, option: str, words: str | None, example: str) -> dict[str, Any] | None:
+    """Return the values of an option that takes variables, by name; None without it."""
     if words is None:
         return None
     names = [word.strip() for word in words.split(",") if word.strip()]
     if wrong := [name for name in names if not name.startswith("$")]:
-        raise CommandError(f"%%mcp_agent: --map {wrong[0]}: variables are meant: --map $cities,$orders")
+        raise CommandError(f"%%mcp_agent: --{option} {wrong[0]}: variables are meant: --{option} {example}")
     return {name[1:]: invocation.value(name) for name in names}
 
 
@@ -314,6 +316,11 @@ MCP_AGENT = Implementation(
             const="",
             metavar="$TABLE,...",
             help="give the model the tool `map`, which calls a tool for each row of these tables",
+        ),
+        Argument(
+            "--surface",
+            metavar="$SURFACE,...",
+            help="let the model read these in place of what their servers list (`await host.surface(...)`)",
         ),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
     ),

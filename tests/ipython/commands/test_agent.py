@@ -507,3 +507,19 @@ async def test_tab_does_not_wait_for_a_file_that_is_locked(tab):
         started = time.perf_counter()
         tab.complete("%mcp agent --show t")
         assert time.perf_counter() - started < 0.5
+
+
+async def test_a_model_reads_the_surface_of_a_variable(notebook):
+    surface = await host.surface("math")
+    surface["add"].description = "Sums up."
+    surface.rename("add", "plus")
+    plus = [("math:plus", {"a": 1, "b": 2})]
+    run = await notebook.agent("--model $m --servers math --surface $surface", plus, "ok", surface=surface)
+    assert "math__plus" in notebook.given()[1]
+    assert "math__add" not in notebook.given()[1]
+    assert run.results[0].data == 3
+    assert "The model reads a variant of the tools of math: add has the name 'plus'" in str(run.transcript)
+    text = await notebook.agent_error(errors.CommandError, "--model $m --surface surface", surface=surface)
+    assert text == "%%mcp_agent: --surface surface: variables are meant: --surface $surface"
+    text = await notebook.agent_error(errors.ArgumentsError, "--model $m --surface $m")
+    assert text.startswith("expected a surface, as `await host.surface(...)` returns it, got ScriptedModel(")
