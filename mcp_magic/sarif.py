@@ -1,11 +1,12 @@
 """SARIF 2.1.0, the format in which code scanning reads findings: GitHub, GitLab, Azure DevOps, editors.
 
-    write_sarif(path, [Result("toxic-flow", "warning", "...", "mcp://mail/tool/send_email")])
+    write_sarif(path, [Result("other-server", "warning", "...", "mail", "tool send_email")], help_of)
 
 A rule is a code of the lint, or a step of the doctor. A result is at the file that declares its server, if that is
-known, because code scanning shows results at files; else at `mcp://SERVER`. The logical location names the server and
-the definition. Fingerprints leave out numbers, which vary from run to run. Source: OASIS,
-"Static Analysis Results Interchange Format (SARIF) Version 2.1.0", errata 01.
+known, because code scanning shows results at files; else at the path `mcp/SERVER/tool/NAME`, without a scheme, because
+GitHub refuses a whole log in which a URI has another scheme than `file`. The logical location is `mcp://SERVER/...`.
+Fingerprints leave out numbers, which vary from run to run. Source: OASIS, "Static Analysis Results Interchange Format
+(SARIF) Version 2.1.0", errata 01.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ class Result:
 def sarif_log(results: Sequence[Result], help_of: Mapping[str, str]) -> dict[str, Any]:
     """Return results as a SARIF log with one run; `help_of` has a sentence about each rule."""
     results = sorted(results, key=lambda result: ("error", "warning", "note").index(result.level))[:MAX_RESULTS]
-    rules = sorted({result.rule for result in results})
+    levels = {result.rule: result.level for result in reversed(results)}  # the worst of each rule
+    rules = sorted(levels)
     driver = {
         "name": "mcp_magic",
         "semanticVersion": _version(),
-        "rules": [_rule(rule, help_of.get(rule, rule)) for rule in rules],
+        "rules": [_rule(rule, help_of.get(rule, rule), levels[rule]) for rule in rules],
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints"}
     return {
@@ -79,20 +81,22 @@ def _version() -> str:
     return str(__version__)
 
 
-def _rule(rule: str, text: str) -> dict[str, Any]:
+def _rule(rule: str, text: str, level: str) -> dict[str, Any]:
     name = "".join(part.capitalize() for part in rule.replace("/", "-").split("-"))
     sentence = f"{text[:1].upper()}{text[1:]}."
-    return {"id": rule, "name": name, "shortDescription": {"text": sentence}, "help": {"text": sentence}}
+    texts = {"shortDescription": {"text": sentence}, "help": {"text": sentence}}
+    return {"id": rule, "name": name, **texts, "defaultConfiguration": {"level": level}}
 
 
 def _result(result: Result, index: int) -> dict[str, Any]:
-    text = mask_text(shorten(result.text, MAX_MESSAGE))
-    place = mask_text(shorten(result.place, 300))
-    uri = quote(result.file) if result.file else _uri(result.server, place)
-    logical = {"name": place or result.server, "fullyQualifiedName": "/".join(filter(None, (result.server, place)))}
-    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
-    if logical["name"]:
-        location["logicalLocations"] = [logical]
+    text = shorten(mask_text(result.text), MAX_MESSAGE)
+    place = shorten(mask_text(result.place), 300)
+    path = _path(result.server, place)
+    uri = quote(result.file) if result.file else f"mcp/{path}"
+    location = {
+        "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}},
+        "logicalLocations": [{"name": place or result.server, "fullyQualifiedName": f"mcp://{path}"}],
+    }
     identity = "\0".join((result.rule, result.server, place, re.sub(r"\d+", "#", text)))
     return {
         "ruleId": result.rule,
@@ -104,13 +108,12 @@ def _result(result: Result, index: int) -> dict[str, Any]:
     }
 
 
-def _uri(server: str, place: str) -> str:
-    """Return a URI of a definition: `mcp://mail/tool/send_email`.
+def _path(server: str, place: str) -> str:
+    """Return the path of a definition.
 
-    >>> _uri("mail", "tool send_email, argument to"), _uri("", "all servers")
-    ('mcp://mail/tool/send_email', 'mcp://host/')
+    >>> _path("mail", "tool send_email, argument to"), _path("mail", "server"), _path("", "all servers")
+    ('mail/tool/send_email', 'mail', 'all')
     """
-    kind, space, name = place.partition(",")[0].partition(" ")
-    has_name = space and kind in ("tool", "prompt", "resource", "template")
-    path = f"{kind}/{quote(name, safe='')}" if has_name and server else ""
-    return f"mcp://{quote(server or 'host', safe='')}/{path}"
+    kind, _, name = place.partition(",")[0].partition(" ")
+    has_name = name and server and kind in ("tool", "prompt", "resource", "template")
+    return quote(server or "all", safe="") + (f"/{kind}/{quote(name, safe='')}" if has_name else "")

@@ -38,16 +38,17 @@ def test_results_have_rules_places_and_levels():
     driver = run["tool"]["driver"]
     assert [rule["id"] for rule in driver["rules"]] == ["names-alike", "other-server", "toxic-flow"]
     assert driver["rules"][0]["help"]["text"].startswith("Names of tools and servers do not look alike")
+    assert [rule["defaultConfiguration"]["level"] for rule in driver["rules"]] == ["warning", "error", "note"]
     worst, alike, flow = run["results"]
     assert [result["level"] for result in run["results"]] == ["error", "warning", "note"]
     for result in run["results"]:
         assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
     [location] = alike["locations"]
-    assert location["physicalLocation"]["artifactLocation"]["uri"] == "mcp://calc/tool/send_emai1"
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == "mcp/calc/tool/send_emai1"
     assert location["logicalLocations"] == [
-        {"name": "tool send_emai1", "fullyQualifiedName": "calc/tool send_emai1"},
+        {"name": "tool send_emai1", "fullyQualifiedName": "mcp://calc/tool/send_emai1"},
     ]
-    assert worst["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "mcp://calc/tool/add"
+    assert worst["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "mcp/calc/tool/add"
     assert flow["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "conf/mcp%20magic.toml"
     assert worst["message"]["text"] == "an order at https://***@a.example/?token=***"
 

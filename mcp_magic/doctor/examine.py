@@ -492,24 +492,8 @@ async def examine_all(host: Host) -> DoctorReport:
         raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
     steps = {name: Step(name) for name in TOGETHER}
     findings: list[Finding] = []
-    servers: dict[Connection, Server] = {}
     with _timed(steps["servers"]) as step:
-        for session in sessions:
-            if session.state != "open":
-                step.warn(f"{session.name} is {session.state}, and was left out", f"%mcp reconnect {session.name}")
-                continue
-            try:
-                server = await _server_of(host, session)
-            except MCPMagicError as error:
-                step.fail(
-                    session.spec.masked(one_line(str(error), 300)), "`%mcp logs` and `%mcp doctor` of it say more"
-                )
-                continue
-            servers[session] = server
-            counts = [plural(len(items), kind) for kind, items in server.offers.items() if items]
-            step.ok(
-                f"{session.name} ({session.spec.transport}: {session.spec.where}): {join_names(counts) or 'nothing'}"
-            )
+        servers = await _servers_of(host, sessions, step)
     with _timed(steps["definitions"]):
         for session in servers:
             findings += [finding._replace(server=session.name) for finding in (await session.lint()).findings]
@@ -523,6 +507,8 @@ async def examine_all(host: Host) -> DoctorReport:
         if name != "servers":
             own = [finding for finding in findings if _STEP_OF.get(finding.code, "definitions") == name]
             _judge_together(own, step, len(servers))
+    if guarded := sum(len(server.guarded) for server in servers.values()):
+        steps["flow"].note(f"left out, because a consent rule denies or asks: {plural(guarded, 'tools')}")
     title = f"{plural(len(servers), 'servers')} together: {join_names((session.name for session in servers), 6)}"
     together = Findings(findings, title=f"Findings in {plural(len(servers), 'servers')}")
     return DoctorReport(title, list(steps.values()), together)
@@ -533,6 +519,23 @@ def _timed(step: Step) -> Iterator[Step]:
     started = time.perf_counter()
     yield step
     step.seconds = time.perf_counter() - started
+
+
+async def _servers_of(host: Host, sessions: list[Connection], step: Step) -> dict[Connection, Server]:
+    """Note what each session offers; return those that are open and answer."""
+    servers: dict[Connection, Server] = {}
+    for session in sessions:
+        if session.state != "open":
+            step.warn(f"{session.name} is {session.state}, and was left out", f"%mcp reconnect {session.name}")
+            continue
+        try:
+            server = servers[session] = await _server_of(host, session)
+        except MCPMagicError as error:
+            step.fail(session.spec.masked(one_line(str(error), 300)), f"`%mcp doctor {session.name}` says more")
+            continue
+        counts = [plural(len(items), kind) for kind, items in server.offers.items() if items]
+        step.ok(f"{session.name} ({session.spec.transport}: {session.spec.where}): {join_names(counts) or 'nothing'}")
+    return servers
 
 
 async def _server_of(host: Host, session: Connection) -> Server:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_magic._text import join_names
 from mcp_magic._unicode import as_read
-from mcp_magic.doctor.servers import Server, label, names_of, rule_line, squashed, words
+from mcp_magic.doctor.servers import Server, label, members, names_of, rule_line, squashed, words
 from mcp_magic.lint import ERROR, NOTE, WARNING, Finding
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def lookalike_findings(servers: Sequence[Server]) -> Iterator[Finding]:
     twins = _twins(servers)
     yield from _twin_findings(twins)
     tools = [
-        _Named(server, tool.name, tool.name, tuple(sorted(map(str, tool.input_schema.get("properties") or ()))))
+        _Named(server, tool.name, tool.name, tuple(sorted(members(tool.input_schema))))
         for server in servers
         for tool in server.tools
     ]

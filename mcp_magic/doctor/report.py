@@ -311,4 +311,4 @@ def suite_of_findings(findings: Findings, server: str) -> Suite:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    return "\n".join(mask_text(one_line(line, MAX_REPORT_TEXT)) for line in lines)
+    return "\n".join(one_line(mask_text(line), MAX_REPORT_TEXT) for line in lines)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
+MAX_TYPED = 80  # most characters of a name in a line to type
 MAX_NAMES = 4  # most names that a message has of a longer list
 
 _SEPARATORS = dict.fromkeys(map(ord, " \t\n_.:/-"))
@@ -66,6 +67,12 @@ class Server:
         return frozenset((*plain, *(word for word, count in common.items() if count > 1)))
 
 
+def members(schema: object) -> list[str]:
+    """Return the names of a schema's properties, whatever the schema is."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return [str(name) for name in properties] if isinstance(properties, dict) else []
+
+
 def words(text: str) -> list[str]:
     """Return the words of a name or a text, in lower case.
 
@@ -96,5 +103,6 @@ def rule_line(action: str, server: str, tool: str) -> str:
     >>> rule_line("deny", "fs", "read_file"), rule_line("ask", "fs", "re\u0430d*")
     ('`%mcp deny fs:read_file`', "`%mcp ask 'fs:re?d[*]'`")
     """
-    pattern = "*" if tool == "*" else re.sub(r"[^!-~]|['\"\\`$]", "?", exactly(tool))
+    name = exactly(tool[:MAX_TYPED]) + ("*" if len(tool) > MAX_TYPED else "")
+    pattern = "*" if tool == "*" else re.sub(r"[^!-~]|['\"\\`$]", "?", name)
     return f"`%mcp {action} {shlex.quote(f'{server}:{pattern}')}`"

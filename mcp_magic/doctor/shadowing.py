@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_magic.display.text import one_line
-from mcp_magic.doctor.servers import Server, names_of, rule_line, squashed
+from mcp_magic.doctor.servers import Server, members, names_of, rule_line, squashed
 from mcp_magic.lint import MAX_INSTRUCTIONS, NOTE, WARNING, Finding, parts
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _Names:
                 squashed(name)
                 for tool in server.tools
                 for schema in (tool.input_schema, tool.output_schema)
-                for name in (*_members(schema), *_choices(schema))
+                for name in (*members(schema), *_choices(schema))
             )
 
     def mentions(self, server: Server, text: str) -> Iterator[_Mention]:
@@ -121,11 +121,6 @@ class _Names:
         if match is None or name is None or name == server:
             return ()
         return [tool for tool in self.tools.get(squashed(match[2]), ()) if tool[0] == name]
-
-
-def _members(schema: object) -> Iterable[str]:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    return map(str, properties) if isinstance(properties, dict) else ()
 
 
 def _choices(schema: object) -> Iterator[str]:

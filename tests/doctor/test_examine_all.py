@@ -99,7 +99,9 @@ async def test_rules_that_the_report_names_end_the_flow(host, action):
     [finding] = [one for one in (await examine_all(host)).findings.findings if one.code == "toxic-flow"]
     assert f"`%mcp {action} mail:send_email`" in finding.todo
     host.consent.add(Rule(action, "mail:send_email"))
-    assert (await examine_all(host))["flow"].status == "ok"
+    flow = (await examine_all(host))["flow"]
+    assert flow.status == "ok"
+    assert flow.remarks[-1].text == "left out, because a consent rule denies or asks: 1 tool"
     host.consent.rules.clear()
     host.consent.add(Rule(action, "mail:send_email", {"to": "me@a.example"}))
     assert (await examine_all(host))["flow"].status == "warning"

@@ -67,6 +67,16 @@ def test_honest_pairs_of_different_words_are_silent():
     assert list(lookalike_findings([server("a", *numbered), server("b", tool("get_one", "Gets."))])) == []
 
 
+def test_odd_schemas_and_long_names_are_taken_as_they_are():
+    odd = Tool(name="read_file", input_schema={"type": "object", "properties": 5})
+    long = Tool(name="read_fi1e" * 100, input_schema={})
+    [finding] = lookalike_findings(
+        [server("a", odd, tool("read_file" * 100)), server("b", Tool(name="other", input_schema={}), long)]
+    )
+    assert finding.severity == "error"
+    assert len(finding.todo) < 300
+
+
 def test_names_of_servers_are_compared_too():
     github = server("github", tool("list_issues", "Lists issues on GitHub."))
     [finding] = lookalike_findings([github, server("githud", tool("push", "Pushes."))])

@@ -37,7 +37,7 @@ async def test_doctor_of_all_writes_sarif_and_junit(magic):
     run = sarif(magic.folder / "all.sarif")
     [order] = [result for result in run["results"] if result["ruleId"] == "other-server"]
     assert order["level"] == "warning"
-    assert order["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "mcp://sums/tool/sum_up"
+    assert order["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "mcp/sums/tool/sum_up"
     text = (magic.folder / "all.xml").read_text()
     assert "sesame" not in text
     [suite] = ElementTree.fromstring(text)
