@@ -115,7 +115,7 @@ PAGES = {
         ],
     ),
     "Evaluation": (
-        "What `host.evaluate` and `host.surface` take and return; see [Will a model use it rightly?](../evaluation.md).",
+        "What `host.evaluate` and `host.surface` take and give; see [Will a model use it rightly?](../evaluation.md).",
         [
             "mcp_magic.Evaluation",
             "mcp_magic.evaluation.run.EvaluationOptions",

@@ -157,6 +157,8 @@ class Surface:
 
     def _difference(self, shown: Tool, current: Tool) -> str:
         """Return what a model reads otherwise than the server says now; "" if nothing."""
+        if shown is current:
+            return ""
         parts = []
         if shown.name != current.name:
             parts.append(f"the name {one_line(shown.name, 80)!r}")
