@@ -8,6 +8,7 @@ it. Where it is not known whether arguments fit (the schema had to be repaired, 
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,7 @@ from mcp_magic.session.reader import Reader, UnreadableError
 from mcp_magic.trace.trace import IN, Tap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mcp_types import Tool
 
@@ -90,10 +91,20 @@ class Fault(NamedTuple):
     key: str
 
 
-def fault(kind: str, text: str, key: str | None = None) -> Fault:
-    """Return a fault; its key is the text without what varies, such as numbers and what stands in quotes."""
-    line = one_line(text, 300)
-    return Fault(kind, line, f"{kind}: {_VARYING.sub('_', line if key is None else key)[:160]}")
+def fault(kind: str, text: str, key: str | None = None, echoes: Iterable[str] = ()) -> Fault:
+    """Return a fault; its key is the text without what varies: numbers, what stands in quotes, and values sent."""
+    key = one_line(text, 300) if key is None else key
+    for echo in sorted(echoes, key=len, reverse=True):
+        key = key.replace(echo, "_")
+    return Fault(kind, one_line(text, 300), f"{kind}: {_VARYING.sub('_', key)[:160]}")
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in arguments, as an error may repeat them."""
+    if isinstance(value, str) and value:
+        yield from (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], one_line(value, 300))
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts_in(inner)
 
 
 class BusyError(Exception):
@@ -195,7 +206,7 @@ async def judge_call(caller: Caller, call: Call, arguments: ArgumentsJudge, answ
         what = "a name that is not listed" if "Properties" in keyword else f"what breaks `{keyword}`"
         faults.append(fault(ACCEPTS, f"takes {what}{f' of {place}' if place else ''}", keyword))
     if allowed and result.is_error and is_refusal:
-        faults.append(fault(REFUSES, text))
+        faults.append(fault(REFUSES, text, echoes=_texts_in(call.arguments)))
     return faults
 
 
@@ -210,7 +221,7 @@ def _of_error(call: Call, arguments: ArgumentsJudge, error: ProtocolError) -> li
         faults.append(fault(TRACEBACK, _around(text, trace)))
     is_refusal = error.code == _INVALID_PARAMS and error.status != 413
     if is_refusal and arguments.allows(call.arguments):
-        faults.append(fault(REFUSES, _told(call, error)))
+        faults.append(fault(REFUSES, _told(call, error), echoes=_texts_in(call.arguments)))
     return faults
 
 

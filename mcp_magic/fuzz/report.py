@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 2_000  # characters of a line with JSON; in a longer one repeated text is an expression
 
-MAX_LISTED = 20  # failures that the message of an error has
+MAX_LISTED, MAX_SHOWN = 20, 50  # failures that the message of an error has; and the display
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,11 @@ class FuzzReport:
             return Listing([], title=f"Fuzz of {self.title}", empty="nothing failed", note=note).parts()
         kinds = [{"kind": kind, "failures": counts[kind], "meaning": KINDS[kind]} for kind in KINDS if counts[kind]]
         parts = Listing(kinds, title=f"Fuzz of {self.title}", note=note, kind="kinds").parts()
-        parts += Listing([failure.row for failure in self.failures], kind="failures").parts()
+        for row in (failure.row for failure in self.failures[:MAX_SHOWN]):
+            about = Part.prose(f"{row['kind']}: {row['tool']}: {row['what']}")
+            parts.append(Part.stack(about, Part.command(row["line"])))
+        if len(self.failures) > MAX_SHOWN:
+            parts.append(Part.note(f"… {len(self.failures) - MAX_SHOWN} more: .df has all {len(self.failures)}"))
         tests = code_part(self.pytest).folded("tests to keep: `.pytest`, or --pytest FILE")
         return [*parts, Part("`.pytest` has tests to keep; --pytest FILE writes them", tests.html)]
 

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, join_names, plural
+from mcp_magic._text import did_you_mean, duration, join_names, plural
 from mcp_magic.calls.call import Call
 from mcp_magic.calls.caller import Caller
 from mcp_magic.consent.consent import PERSON, Consent
@@ -32,6 +32,7 @@ from mcp_magic.flight.request import InFlightRequest, Limits, Look
 from mcp_magic.fuzz.judge import (
     DIES,
     HANGS,
+    REFUSES,
     SECONDS,
     Answers,
     ArgumentsJudge,
@@ -139,6 +140,7 @@ class _Subject:
     plain: dict[str, Any]
     most: float
     calls: int = 0
+    spent: float = 0.0
     usual: deque[float] = field(default_factory=lambda: deque(maxlen=50))
     culprits: list[tuple[str, Any]] = field(default_factory=list)
     repeats: int = 0
@@ -147,9 +149,9 @@ class _Subject:
     @property
     def timeout(self) -> float:
         """Seconds that a call may take."""
-        if len(self.usual) < 3:
-            return SECONDS
-        return min(SECONDS, max(LEAST_SECONDS, FACTOR * statistics.median(self.usual)))
+        usual = statistics.median(self.usual) if self.usual else 0.0
+        least = LEAST_SECONDS if len(self.usual) > 2 else SECONDS
+        return max(least, min(FACTOR * usual, SECONDS), 3 * usual)
 
     def resembles(self, arguments: Mapping[str, Any]) -> bool:
         """Whether arguments have what is known to end the server or to make it hang."""
@@ -163,6 +165,11 @@ def _contains(value: Any, culprit: Any) -> bool:
     if is_number and abs(culprit) > 100:
         return bool(value / culprit >= 1) if abs(value) < 1e300 else (value > 0) == (culprit > 0)
     return type(value) is type(culprit) and bool(value == culprit)
+
+
+def _is_same(fault: Fault, other: Fault) -> bool:
+    """Whether two faults count as one while arguments get small; the words of a refusal depend on the arguments."""
+    return fault.key == other.key or fault.kind == other.kind == REFUSES
 
 
 class Fuzz:
@@ -319,6 +326,9 @@ class Fuzz:
                     continue
                 if self._is_over():
                     break
+                if self._is_too_slow(subject, len(sources)):
+                    sources.remove((subject, source))
+                    continue
                 subject.calls += 1
                 if not await self._try(session, answers, subject, arguments):
                     return
@@ -326,6 +336,14 @@ class Fuzz:
                     await asyncio.sleep(0)  # a server in this process answers without a pause
         if self._pace.is_stuck:
             self.report.remarks.append("the server refused every call for minutes (HTTP 429 or 503)")
+
+    def _is_too_slow(self, subject: _Subject, count: int) -> bool:
+        """Whether one of several tools has used up its share of the time in few calls, and is left out."""
+        if count < 2 or subject.calls >= BATCH or subject.spent <= self._seconds / count:
+            return False
+        calls = plural(subject.calls, "calls")
+        self._remark(subject.tool, f"it was left out, because it is slow: {calls} in {duration(subject.spent)}")
+        return True
 
     def _arguments(self, subject: _Subject) -> Iterator[dict[str, Any]]:
         """Yield arguments: plain ones, those at limits, then batches of random ones until they repeat themselves."""
@@ -384,7 +402,8 @@ class Fuzz:
         self, answers: Answers, subject: _Subject, arguments: Mapping[str, Any], timeout: float
     ) -> list[Fault]:
         """Send one call at the server's pace, again while it is busy; return the faults."""
-        call = replace(subject.call, arguments=arguments, limits=Limits(timeout))
+        left = self._seconds - self._spent
+        call = replace(subject.call, arguments=arguments, limits=Limits(min(timeout, max(left, 0.1))))
         clock = asyncio.get_running_loop().time
         while not self._pace.is_stuck:
             sent_at = await self._pace.turn()
@@ -397,8 +416,11 @@ class Fuzz:
                     return []
                 continue
             self._pace.accepted(sent_at)
+            subject.spent += clock() - sent_at
             if not any(fault.kind in COSTLY for fault in faults):
                 subject.usual.append(clock() - sent_at)
+            if left < timeout:  # the time was up before the tool was late
+                faults = [fault for fault in faults if fault.kind != HANGS]
             masked = subject.call.connection.spec.masked
             return [fault._replace(text=masked(fault.text)) for fault in faults]
         return []
@@ -440,7 +462,7 @@ class Fuzz:
                 return False
             faults = await self._judge(answers, subject, smaller, timeout)
             is_back = await self._recover(session, faults)
-            same = next((other for other in faults if other.key == fault.key), None)
+            same = next((other for other in faults if _is_same(other, fault)), None)
             last = same or last
             return same is not None
 
@@ -458,7 +480,10 @@ class Fuzz:
         if is_costly:
             changed = [name for name, value in arguments.items() if subject.plain.get(name, fails) != value]
             subject.culprits += [(name, arguments[name]) for name in changed if len(changed) == 1]
-        self._add(subject, arguments, last, repeats=repeats)
+        key = f"{subject.tool.name}: {last.key}"
+        if last.key == fault.key or key not in self._keys:
+            self._keys.add(key)
+            self._add(subject, arguments, last, repeats=repeats)
         return is_back
 
     def _add(self, subject: _Subject, arguments: dict[str, Any], fault: Fault, *, repeats: bool) -> None:

@@ -55,6 +55,7 @@ def test_report_lists_failures_by_kind():
     text = str(report.parts()[0].plain)
     assert "dies" in text
     assert "the server ends, or closes the connection" in text
+    assert report.parts()[1].plain == 'dies: f: it ended: "\\x"\n%mcp call shop:f q='
     assert report.summary == "2 failures (1 dies, 1 accepts); 1,200 calls of 2 tools in 2.5 s; seed 7"
     assert report.df.columns.tolist() == ["kind", "tool", "what", "line", "arguments"]
     assert report.df["what"].tolist() == ['it ended: "\\x"', "takes it (not seen again)"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from mcp.server import MCPServer
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from starlette.responses import JSONResponse
 
 from mcp_magic import ArgumentsError, Decision, DeniedError, Host, MissingDependencyError, UnknownToolError
@@ -20,6 +21,7 @@ from tests.environments import ROOT
 from tests.support.asgi import serving
 from tests.support.faulty_server import FAULTS
 from tests.support.hosts import checked
+from tests.support.lowlevel import serving_tools
 from tests.support.persons import Approver
 from tests.support.waiting import until
 
@@ -139,6 +141,33 @@ async def test_seed_makes_the_same_calls_again(fuzzed):
     assert len(runs[0]) > 50
 
 
+async def test_refusal_that_repeats_the_value_is_reported_once(fuzzed):
+    async def answer(name: str, values: dict[str, Any]) -> CallToolResult:
+        if values == {}:
+            return CallToolResult(content=[TextContent(text="ok")])
+        text = f"Input validation error: got {json.dumps(values)} and {values.get('word')!r}, which is no word"
+        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+    schema = {"type": "object", "properties": {"word": {"type": "string"}}, "additionalProperties": False}
+    tool = Tool(name="f", input_schema=schema, annotations=READ_ONLY)
+    await fuzzed.connect(serving_tools(tool, handler=answer), name="shop")
+    report = await fuzzed.fuzz("shop", seconds=600, seed=1, examples=150)
+    assert [(failure.kind, failure.arguments) for failure in report.failures] == [("refuses", {"word": ""})]
+
+
+async def test_slow_tool_leaves_the_time_to_the_others(fuzzed):
+    async def answer(name: str, values: dict[str, Any]) -> CallToolResult:
+        if name == "slow":
+            await asyncio.sleep(0.6)
+        return CallToolResult(content=[TextContent(text="ok")])
+
+    schema = {"type": "object", "properties": {"word": {"type": "string"}}}
+    tools = [Tool(name=name, input_schema=schema, annotations=READ_ONLY) for name in ("slow", "quick")]
+    await fuzzed.connect(serving_tools(*tools, handler=answer), name="shop")
+    report = await fuzzed.fuzz("shop", seconds=1, seed=1)
+    assert [remark[:53] for remark in report.remarks] == ["slow: it was left out, because it is slow: 1 call in "]
+
+
 # What may be called
 
 
@@ -225,10 +254,6 @@ async def test_busy_server_is_left_alone_as_long_as_it_says(fuzzed):
 
 
 async def test_schemas_of_strangers_do_not_stop_the_others(fuzzed):
-    from mcp_types import Tool
-
-    from tests.support.lowlevel import serving_tools
-
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "value": {"type": "integer"}}}
     strange: dict[str, Any] = {
         "catastrophic": {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$", "type": "string"},
