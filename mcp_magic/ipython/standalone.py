@@ -121,7 +121,7 @@ def _typed_here(text: str, targets: Sequence[str] = ()) -> str:
     connecting = r"`%mcp connect (?!--help)([^`]+)`"
     text = re.sub(connecting, lambda line: f"`{PROGRAM} --connect {shlex.quote(line[1])} ...`", text)
     opening = " ".join([PROGRAM, *(f"--connect {shlex.quote(_shown(target))}" for target in targets)])
-    alone = rf"(?:{'|'.join((*TAKE_TARGET, *WITHOUT_SESSION))})\b|[\w-]+(?::| --help)"
+    alone = rf"(?:{'|'.join((*TAKE_TARGET, *WITHOUT_SESSION))})\b|--help|has no|[\w-]+(?::| --help)"
     lines = rf"(?<!= )%mcp (?!(?:{'|'.join(LASTING)})\b(?! --help|:))({alone})?"
     return re.sub(lines, lambda line: f"{PROGRAM if line[1] else opening} {line[1] or ''}", text)
 

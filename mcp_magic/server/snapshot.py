@@ -25,7 +25,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.loops import together
 from mcp_magic.schema.fields import MISSING, Field
-from mcp_magic.schema.patterns import MAX_DEPTH
+from mcp_magic.schema.patterns import MAX_DEPTH, measure
 from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key
 from mcp_magic.session.catalog import KINDS
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 FORMAT = 1  # the version of the snapshot format, stored in the member "mcp_magic"
+DEEPEST = 220  # levels of a snapshot that are read; a server's message has at most 200
 
 Effect = Literal["breaking", "behaviour", "routing"]
 EFFECTS: tuple[Effect, ...] = ("breaking", "behaviour", "routing")
@@ -174,6 +175,8 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
         problem = f"{path} is not JSON ({error}); {advice}"
     else:
         version = data.get("mcp_magic") if isinstance(data, dict) else None
+        if measure(data)[1] > DEEPEST:
+            raise ConfigError(f"{path} is nested deeper than {DEEPEST} levels; {advice}")
         if version == FORMAT and all(_is_table(data.get(kind)) for kind in KINDS):
             return dict(data)
         newer = isinstance(version, int) and version > FORMAT
@@ -231,6 +234,10 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _array(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _value_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return "not said" if value is None else one_line(text, 80)
@@ -286,8 +293,8 @@ def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Di
 
 def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     before, now = (
-        {str(argument.get("name")): argument for argument in map(_object, definition.get("arguments") or ())}
-        for definition in (old, new)
+        {str(argument.get("name")): argument for argument in map(_object, arguments)}
+        for arguments in (_array(old.get("arguments")), _array(new.get("arguments")))
     )
     for name in [argument for argument in before if argument not in now]:
         yield Difference(name, "is gone", "breaking")

@@ -155,6 +155,7 @@ def test_a_suggested_line_opens_the_session_again(program):
     for target, opening in ((PLAIN, f"'{PLAIN}'"), (f"{PLAIN} --env TOKEN={SECRET}", "TARGET")):
         _, err = program("--connect", target, "diff", "plain", status=2)
         assert f"`{PROGRAM} --connect {opening} snapshot plain -o plain.mcp.json` writes one" in err
+    assert f"`{PROGRAM} --help` lists" in program("--connect", PLAIN, "tolls", status=2)[1]
     _, err = program("--connect", PLAIN, "call", "plain:add", "--jsno", status=2)
     assert f"`{PROGRAM} call --help` shows" in err
 

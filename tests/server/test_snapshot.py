@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.server.snapshot import (
     Change,
     interface_changes,
@@ -254,6 +254,21 @@ def test_an_edited_snapshot_is_compared_as_far_as_it_goes(tmp_path):
     file.write_text(json.dumps(odd))
     changes = interface_changes(read_snapshot(file), {**prompt(), "server": {}})
     assert "description removed" in [f"{change.where} {change.text}" for change in changes]
+    odd["prompts"]["ask"]["arguments"] = 5
+    [gone] = interface_changes({**prompt(), "server": {}}, {**odd, "tools": prompt()["tools"]})
+    assert str(gone) == "breaking: prompt ask: a is gone"
+
+
+def test_a_snapshot_of_endless_depth_is_refused(tmp_path):
+    schema: dict[str, Any] = TEXT
+    for _ in range(110):
+        schema = of(a=schema)
+    file = tmp_path / "deep.json"
+    file.write_text(json.dumps(interface(inputSchema=schema)))
+    with pytest.raises(
+        ConfigError, match=r"deep\.json is nested deeper than 220 levels; `%mcp snapshot SERVER -o deep"
+    ):
+        read_snapshot(file)
 
 
 def test_changes_are_chosen_by_their_effect():
