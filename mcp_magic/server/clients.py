@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import working_directory
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.results.results import ResourceResult, ToolResult, value_of
 from mcp_magic.schema.secrets import MASK, is_declared_secret
@@ -25,12 +26,15 @@ from mcp_magic.server.literals import (
     PYTHON,
     TYPESCRIPT,
     Beside,
+    Joined,
     NoLiteralError,
     Program,
+    Variable,
     call_arguments,
     literal,
     quoted,
     unmasked,
+    variable_name,
     variables_in,
     with_variables,
 )
@@ -55,6 +59,7 @@ class Target:
         options: `env`, `cwd`, `headers`, `verify`, `cert`, as far as they are not the default.
         url: The URL.
         is_legacy: Whether only the handshake is meant.
+        token: The `Authorization` of a client on the bare SDK, which does not log in as a session does; or None.
         remarks: What the user should know.
     """
 
@@ -63,7 +68,15 @@ class Target:
     options: dict[str, Any] = field(default_factory=dict)
     url: Any = ""
     is_legacy: bool = False
+    token: Joined | None = None
     remarks: tuple[str, ...] = ()
+
+    def with_token(self) -> Target:
+        """Return the target of a client on the bare SDK."""
+        if self.token is None:
+            return self
+        headers = {**self.options.get("headers", {}), "Authorization": self.token}
+        return replace(self, options={**self.options, "headers": headers})
 
 
 def target_of(recording: Recording, file: Path, variables: Mapping[str, Any]) -> Target:
@@ -83,12 +96,12 @@ def target_of(recording: Recording, file: Path, variables: Mapping[str, Any]) ->
     if isinstance(spec, StdioSpec):
         return _stdio(spec, name, file, known)
     if isinstance(spec, HttpSpec | SseSpec):
-        return _http(spec, name, known, asks_log_in=recording.asks_log_in)
+        return _http(spec, name, known, has_log_in=recording.has_log_in)
     if spec is None and recording.transport == "stdio":
         words = _words(recording.where)
         spec = StdioSpec(command=sys.executable if words[:1] == ["python"] else words[0], args=tuple(words[1:]))
         target = _stdio(spec, name, file, known)
-        remarks = [f"the command is that of the cassette, {recording.where}: check it"]
+        remarks = [f"the command is that of the cassette, {one_line(recording.where, 200)}: check it"]
         return replace(target, remarks=(*target.remarks, *remarks))
     if spec is None and recording.transport in ("http", "sse"):
         url = unmasked(recording.where, [], name, "SECRET")
@@ -156,11 +169,10 @@ def _beside(path: str, file: Path) -> Any:
     return Beside(Path(relative).as_posix()) if relative.count("..") <= 4 else path
 
 
-def _http(spec: HttpSpec | SseSpec, server: str, known: Mapping[str, str], *, asks_log_in: bool) -> Target:
+def _http(spec: HttpSpec | SseSpec, server: str, known: Mapping[str, str], *, has_log_in: bool) -> Target:
     if spec.client_factory is not None:
         raise CommandError(f"%mcp export: {server} has a client_factory, which no other program has.")
     headers: dict[str, Any] = {}
-    remarks = []
     for name, value in spec.headers.items():
         masked = value
         if is_declared_secret(name):
@@ -173,14 +185,11 @@ def _http(spec: HttpSpec | SseSpec, server: str, known: Mapping[str, str], *, as
         options["verify"] = spec.verify
     if spec.cert is not None:
         options["cert"] = list(spec.cert) if isinstance(spec.cert, tuple) else spec.cert
-    if asks_log_in and "authorization" not in map(str.lower, headers):
-        remarks.append(
-            "it asks for a log-in, which is yours: the tests log in as a session does, another client does not"
-        )
+    token = None
+    if has_log_in and "authorization" not in map(str.lower, headers):
+        token = Joined(("Bearer ", Variable(variable_name(server, "token"))))
     url = _coded(spec.url, mask_url(spec.url), known, server, "secret")
-    return Target(
-        spec.transport, options=options, url=url, is_legacy=spec.protocol == "handshake", remarks=tuple(remarks)
-    )
+    return Target(spec.transport, options=options, url=url, is_legacy=spec.protocol == "handshake", token=token)
 
 
 _KEPT = ("env", "headers")  # options that a mock gets, too
@@ -526,6 +535,7 @@ if __name__ == "__main__":
 
 def write_python(recording: Recording, target: Target, file: Path) -> Written:
     """Return a program on the Python SDK that sends the requests and prints the answers."""
+    target = target.with_token()
     blocks, remarks = _blocks(recording, lambda group: _python_request(recording.server, group))
     mode = ', mode="legacy"' if target.is_legacy else ""
     third = ["from mcp import Client", "from pydantic import BaseModel"]
@@ -633,6 +643,7 @@ function environment(name: string): string {
 
 def write_typescript(recording: Recording, target: Target, file: Path) -> Written:
     """Return a program on the TypeScript SDK that sends the requests and prints the answers."""
+    target = target.with_token()
     blocks, remarks = _blocks(recording, lambda group: _typescript_request(recording.server, group))
     helpers = ""
     imports = []

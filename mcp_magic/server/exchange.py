@@ -110,7 +110,7 @@ class Recording:
         opening: What it said of itself: `serverInfo`, `protocolVersion`, `capabilities`, `instructions`.
         listings: Its definitions by kind, as the server wrote them.
         cassette: The file that it comes from, or None.
-        asks_log_in: Whether the server has refused a request that had no log-in.
+        has_log_in: Whether the session has a token that its spec does not have.
     """
 
     server: str
@@ -121,7 +121,7 @@ class Recording:
     opening: dict[str, Any] = field(default_factory=dict)
     listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     cassette: Path | None = None
-    asks_log_in: bool = False
+    has_log_in: bool = False
 
     def output_schema(self, tool: str) -> dict[str, Any] | None:
         """Return the output schema of a tool, or None."""
@@ -215,9 +215,9 @@ async def traced(connection: Connection, entries: Iterable[Entry], last: int | N
                 definition.model_dump(mode="json", by_alias=True, exclude_none=True) for definition in definitions
             ]
     spec = connection.spec
-    refused = any(entry.status == 401 for entry in messages)
+    has_log_in = bool(connection.trace.secrets - spec.secrets)
     where = (spec.transport, spec.where, spec)
-    return Recording(name, exchanges, *where, opening, listings, asks_log_in=refused)
+    return Recording(name, exchanges, *where, opening, listings, has_log_in=has_log_in)
 
 
 def _exchanges_of(entries: Sequence[Entry]) -> Iterable[Exchange]:

@@ -24,6 +24,8 @@ WHOLE = 1200  # characters of a text that is in view; a longer one opens on a cl
 
 LARGEST = 200_000  # most characters of one text on the page
 
+MOST = 1000  # most requests on the page, the newest
+
 MOST_PICTURES = 2_000_000  # most characters of base64 of one picture
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -64,7 +66,7 @@ def page(recording: Recording, written: float) -> str:
 
     masker = Masker(recording.spec.secrets if recording.spec is not None else ())
     server = recording.opening.get("serverInfo") or {}
-    exchanges = recording.exchanges
+    exchanges = recording.exchanges[-MOST:]
     failures = sum(exchange.is_failure or not exchange.answer for exchange in exchanges)
     times = [exchange.time for exchange in exchanges if exchange.time is not None]
     took = sum(exchange.seconds or 0.0 for exchange in exchanges)
@@ -79,6 +81,7 @@ def page(recording: Recording, written: float) -> str:
         "Client": f"mcp_magic {__version__}",
         "When": f"{_moment(min(times))} to {_moment(max(times))}" if times else "a cassette does not say",
         "What": f"{title.partition(': ')[2]}, {failures:,} without an answer or with an error, {duration(took)} in all",
+        "Left out": f"{before:,} earlier requests" if (before := len(recording.exchanges) - MOST) > 0 else "",
         "Written": f"{_moment(written)}, from {source}; secrets are masked as ***",
     }
     rows = joined(joined([tag("dt", name), tag("dd", text)]) for name, text in facts.items() if text)

@@ -211,3 +211,16 @@ def test_interrupt_stops_a_map_that_keeps_its_answers(frontend, tmp_path):
     frontend.run("go.set()")
     assert frontend.run("out = %mcp map --resume $out\nout.stats['done'], out.stats['unknown']").lines[-1] == "(95, 5)"
     frontend.run("%mcp disconnect mapped")
+
+
+def test_interrupt_ends_the_run_of_an_exported_client(kernel, tmp_path):
+    kernel.ok("%mcp call stdio:ping")
+    file = tmp_path / "client.py"
+    before = set(kernel.process.children(recursive=True))
+    cell = kernel.start(f"%mcp export stdio --client {file}")
+    until(lambda: set(kernel.process.children(recursive=True)) - before, what="the client runs")
+    done = kernel.stop(cell)
+    assert (done.status, done.shown_error) == ("error", "KeyboardInterrupt: export: running client.py: interrupted")
+    until(lambda: set(kernel.process.children(recursive=True)) <= before, what="its processes have ended")
+    assert not file.exists()
+    assert kernel.ok("%mcp call stdio:ping").text == "pong"

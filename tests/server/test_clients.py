@@ -13,6 +13,7 @@ from mcp_magic.errors import CommandError, ProtocolError, ToolError
 from mcp_magic.server.clients import schema_of
 from tests.environments import needs_node
 from tests.support.exporting import KEY, TOKEN, node_project, node_run, pytest_run, ran, shop
+from tests.support.protected_server import logged_in
 from tests.support.stall_server import HOSTILE, make
 
 
@@ -114,6 +115,19 @@ async def test_typescript_client_gets_the_answers(host, how, protocol, tmp_path)
         output = await node_run(file, SHOP_PASSWORD="sesame-4711", **variables)
         for answer in ANSWERS[: 2 if how == "stdio" else None]:
             assert answer in output
+
+
+async def test_client_of_a_server_with_a_log_in_reads_a_token(host, tmp_path, own_data):
+    async with logged_in(host) as (protected, connection, _):
+        await connection.call("whoami")
+        written = await host.export("notes", "client", tmp_path / "client.py")
+        assert written.variables == ("NOTES_TOKEN",)
+        token = protected.tokens[-1]
+        assert token not in (tmp_path / "client.py").read_text()
+        status, output = await ran(sys.executable, "client.py", folder=tmp_path, NOTES_TOKEN=token)
+        assert status == 0, output
+        assert ": read" in output
+        assert (await host.export("notes", "pytest", tmp_path / "test_notes.py")).variables == ()
 
 
 async def test_calls_of_an_agent_and_what_cannot_be_repeated_stay_out(host, tmp_path):
