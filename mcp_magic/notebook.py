@@ -317,7 +317,7 @@ class NotebookHost(CoreHost):
         return await run_bench(connection, definition.name, arguments or {}, **options)
 
     @on_own_loop_unless_closed
-    async def verify(self, path: Path, *servers: str, **options: Any) -> Verification:
+    async def verify(self, path: Path | str, *servers: str, **options: Any) -> Verification:
         """Send the requests of a cassette to the live servers, and compare the answers with the recorded ones.
 
         `Verification.check` fails where an answer differs.
@@ -339,7 +339,7 @@ class NotebookHost(CoreHost):
         return run.verification
 
     @on_own_loop_unless_closed
-    async def record_again(self, path: Path, *servers: str, **options: Any) -> Listing:
+    async def record_again(self, path: Path | str, *servers: str, **options: Any) -> Listing:
         """Send the requests of a cassette again, and add the answers and what varies; replays do not change.
 
         It takes the arguments of `verify`, and returns what varies, which `verify` ignores from now on.

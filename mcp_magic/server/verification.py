@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names, plural
@@ -51,7 +52,6 @@ from mcp_magic.trace.trace import OUT, Tap, is_masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from mcp_magic.cassette.requests import Question, Recorded
     from mcp_magic.display.document import Part
@@ -382,7 +382,7 @@ class _Server:
                 self._calls[id(request)] = replace(call, decision=decision)
 
     def _call(self, request: Recorded) -> Call:
-        arguments, limits = request.params.get("arguments"), Limits(self._options.timeout)
+        arguments, limits = request.params.get("arguments"), Limits(self._options.timeout, may_repeat=False)
         values = arguments if isinstance(arguments, dict) else {}
         tool = self._live_tools.get(request.name)
         return Call(self.connection, request.name, values, tool, limits=limits, is_shown=False)
@@ -679,7 +679,11 @@ def _row(server: _Server, request: Recorded, status: str, difference: str = "", 
 
 
 def verifier(
-    path: Path, servers: Sequence[str], connections: Mapping[str, Connection], reports: Reports | None, **options: Any
+    path: Path | str,
+    servers: Sequence[str],
+    connections: Mapping[str, Connection],
+    reports: Reports | None,
+    **options: Any,
 ) -> Verifier:
     """Return what verifies a cassette.
 
@@ -697,6 +701,7 @@ def verifier(
         ArgumentsError: A pattern is none.
     """
     how = VerifyOptions(**options)
+    path = Path(path).expanduser()
     recording = Recording(path, how.largest)
     names = live_names(recording, servers)
     for recorded, live in names.items():
