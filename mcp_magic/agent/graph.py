@@ -1138,7 +1138,7 @@ async def run_agent(
     )
     config: Any = {"configurable": {"thread_id": run.thread}}
     start = time.perf_counter()
-    before = await _mend(graph, config, {})
+    before = [] if whole else await _mend(graph, config, {})
     request = HumanMessage(run.request, id=uuid.uuid4().hex)
     live.tell(RequestEvent(run.request))
     if greeting and not before:

@@ -48,8 +48,9 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError
 from mcp_magic.evaluation.matching import Match, Matcher
 from mcp_magic.flight.deadline import check_seconds
-from mcp_magic.flight.progress import ProgressMeter, amount_text, summed_up_in
+from mcp_magic.flight.progress import ProgressMeter, summed_up_in
 from mcp_magic.flight.request import InFlightRequest, Look
+from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.large_results import READ_RESULT
 from mcp_magic.loops import together
 from mcp_magic.map.journal import Journal, call_key
@@ -313,9 +314,11 @@ class Scorer:
 
     def _calls(self, messages: Iterable[BaseMessage]) -> Iterator[ToolCall]:
         for call in (call for message in messages if is_turn(message) for call in calls_of(message)):
-            name, arguments = str(call["name"] or ""), call["args"]
-            if name not in OWN_TOOLS or name in self._registry.offers:
-                yield self._registry.person_name(name), arguments if isinstance(arguments, Mapping) else {}
+            name, arguments = str(call["name"] or ""), call["args"] if isinstance(call["args"], Mapping) else {}
+            if (offer := self._registry.offers.get(name)) is not None:
+                yield offer.person_name, own_arguments(arguments, offer.renamed)
+            elif name not in OWN_TOOLS:
+                yield self._registry.person_name(name), arguments
 
 
 def _hindrance(messages: Sequence[BaseMessage]) -> str:
@@ -448,7 +451,7 @@ class RunMeter:
 
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the number of runs, the share of right ones, and while running the remaining time."""
-        texts = [f"{amount_text(self._meter.done, self._plan.size)} runs"]
+        texts = [f"{self._meter.done:,.0f} of {self._plan.size:,} runs"]
         if self._scored:
             texts.append(f"{self._right / self._scored:.0%} right")
         rest = self._meter.seconds_left or 0.0

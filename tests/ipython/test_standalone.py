@@ -293,3 +293,18 @@ def test_doctor_of_all_declared_servers_ends_by_errors_only(program):
     assert "python -m mcp_magic doctor: --all looks at the connected servers together" in err
     (program.folder / "mcp_magic.toml").unlink()
     assert "which server?" in program("doctor", "--all", status=2)[1]
+
+
+def test_an_evaluation_of_a_file_ends_with_the_status_of_its_gate(program):
+    program.declare(DECLARED)
+    cases = program.folder / "cases.toml"
+    cases.write_text("[[case]]\nrequest = 'add 3 and 4'\nexpected = 'plain:add a=3 b=4'\n")
+    out, err = program("eval", "cases.toml", "--models", "offline", "--tools-only", "--save", "scores.json")
+    assert "✓ 1 of 1 first turns of 1 case" in out
+    assert err == ""
+    [row] = json.loads(program("--json", "eval", "cases.toml", "--tools-only", "--against", "scores.json")[0])
+    assert (row["model"], row["right"], row["called"]) == ("offline", True, "plain:add(a=3, b=4)")
+    _, err = program("eval", "cases.toml", "--gate", "low > 0.9", "--junit", "report.xml", status=1)
+    assert err.startswith("CheckFailedError: the evaluation fails: offline: low is 21%, not > 0.9")
+    assert 'failures="1"' in (program.folder / "report.xml").read_text()
+    assert "line" not in program("eval", "cases.toml", "--gate", "rigth > 1", status=2)[1]
