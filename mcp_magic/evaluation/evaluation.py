@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import html
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +30,9 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CallCancelledError
 from mcp_magic.evaluation.cases import NO_CALL, read_cases
 from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options
-from mcp_magic.evaluation.statistics import Comparison, Share, compare, share_of
+from mcp_magic.evaluation.statistics import Comparison, Share, adjust, compare, share_of
 from mcp_magic.flight.progress import SIGNS, State, Stopwatch
+from mcp_magic.langchain.variants import variants_by_server
 from mcp_magic.loops import on_own_loop
 from mcp_magic.map.run import new_figure
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.evaluation.cases import Case
+    from mcp_magic.langchain.variants import Variant
 
 PARTS = ("right", "right_tool", "right_arguments")
 """What is scored of a run: all of it, the choice of tools, and the arguments where the tools are right."""
@@ -356,14 +360,15 @@ class Evaluation:
         return Part(clean(aligned(headers, rows, total=terminal_width())), markup)
 
     def _differences(self) -> list[str]:
-        """Return how each further model or variant compares with the first."""
-        first, *others = self._plan.arms
-        texts = []
-        for arm in others:
-            try:
-                texts.append(f"{arm} against {first}: {self.compare(str(first), str(arm))}")
-            except ArgumentsError:
-                continue
+        """Return how further variants compare with the first, with each model, and further models with the first."""
+        base = self._plan.arms[0]
+        pairs = []
+        for arm in self._plan.arms[1:]:
+            first = replace(base, model=arm.model) if arm.variant != base.variant else base
+            with suppress(ArgumentsError):
+                pairs.append((arm, first, self.compare(str(first), str(arm))))
+        adjusted = adjust([difference for *_, difference in pairs])
+        texts = [f"{arm} against {first}: {other}" for (arm, first, _), other in zip(pairs, adjusted, strict=True)]
         return [one_line(text, 200) for text in texts]
 
     def _errors(self) -> list[Part]:
@@ -424,18 +429,27 @@ def new_evaluation(
         host: The host of the sessions.
         cases: Cases, or what `read_cases` reads.
         models: What `named_models` takes.
-        variants: Names and surfaces: the tools as the models read them.
+        variants: Names and surfaces, or lists of surfaces: the tools as the models read them. None: as the servers
+            list them.
         **options: Those of `EvaluationOptions`, and of `AgentSettings`.
 
     Raises:
         ArgumentsError, ConfigError, ModelError: A case, a model or an option cannot be used.
     """
     arms = [
-        Arm(name, variant, chat, surface)
+        Arm(name, str(variant), chat, tuple(surfaces.values()))
         for name, chat in named_models(models).items()
-        for variant, surface in (variants or {"": None}).items()
+        for variant, surfaces in read_variants(variants or {"": None}).items()
     ]
     return Evaluation(Plan(read_cases(cases), arms, read_options(options)), host)
+
+
+def read_variants(variants: Mapping[str, Any]) -> dict[str, dict[str, Variant]]:
+    """Return copies of the surfaces of each variant, by server. Raises ArgumentsError if one is no surface."""
+    return {
+        name: variants_by_server(() if value is None else value if isinstance(value, list | tuple) else [value])
+        for name, value in variants.items()
+    }
 
 
 def _no_call_last(name: str) -> tuple[bool, str]:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from mcp_magic.evaluation.cases import Case
     from mcp_magic.evaluation.matching import ToolCall
     from mcp_magic.flight.progress import State
+    from mcp_magic.langchain.variants import Variant
 
 CONCURRENCY = 8  # default maximum number of runs of one model in flight
 
@@ -157,13 +158,13 @@ class Arm:
         model: The model's name.
         variant: The variant's name.
         chat: The model.
-        surface: The tools as the model reads them, or None for those of the servers.
+        surfaces: What the model reads of some servers in place of what they list.
     """
 
     model: str
     variant: str
     chat: BaseChatModel
-    surface: Any = None
+    surfaces: tuple[Variant, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.model} {self.variant}".strip()
@@ -283,6 +284,11 @@ def named_models(models: Any) -> dict[str, BaseChatModel]:
 # How a run is scored.
 
 
+def matcher_of(registry: Registry) -> Matcher:
+    """Return what compares calls of these tools, by their own names and schemas, with what is expected."""
+    return Matcher({offer.person_name: offer.tool.input_schema for offer in registry.offers.values()})
+
+
 class Scorer:
     """Scores runs by what their cases expect.
 
@@ -292,7 +298,7 @@ class Scorer:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.matcher = Matcher({offer.person_name: offer.tool.input_schema for offer in registry.offers.values()})
+        self._matcher = matcher_of(registry)
 
     async def score(self, trial: Trial, case: Case, run: AgentRun) -> None:
         """Set the figures of a run and its match, which is None if the model has not taken a turn."""
@@ -307,7 +313,7 @@ class Scorer:
         trial.error = _hindrance(messages)
         match = Match(True, True, None)
         if case.expected is not None:
-            match = self.matcher.match(case.expected, trial.calls)
+            match = self._matcher.match(case.expected, trial.calls)
         if case.check is not None and (problem := await _check_problem(case.check, run)):
             match = replace(match, right=False, differences=(*match.differences, problem))
         trial.match = match
@@ -478,18 +484,24 @@ class Spent:
         self.dollars += trial.cost or 0.0
 
 
+def registry_of(host: Host, settings: AgentSettings) -> Registry:
+    """Return the tools that an agent with these settings may use."""
+    return Registry(host, servers=settings.servers, tools=settings.tools, surfaces=settings.surfaces)
+
+
 class _Bench:
     """An arm while the evaluation runs: its graph, and how it scores."""
 
     def __init__(self, arm: Arm, host: Host, options: EvaluationOptions, whole: str) -> None:
-        settings = replace(options.agent, max_cost=options.max_cost, max_tokens=options.max_tokens)
+        surfaces = (*options.agent.surfaces, *arm.surfaces)
+        bounds: Any = {"max_cost": options.max_cost, "max_tokens": options.max_tokens}
+        settings = replace(options.agent, surfaces=surfaces, **bounds)
         self.arm = arm
         self._host, self._whole = host, whole
         self._threads = InMemorySaver()
         self._graph: Any = None
         self._first_turn: Callable[[Sequence[BaseMessage]], Awaitable[AIMessage]] | None = None
-        offered: Any = {"servers": settings.servers, "tools": settings.tools, "surfaces": settings.surfaces}
-        self.registry = Registry(host, **offered)
+        self.registry = registry_of(host, settings)
         self._settings = settings
         if options.tools_only:
             self._first_turn = first_turns(arm.chat, host, settings)
@@ -497,8 +509,7 @@ class _Bench:
             self._graph = build_graph(arm.chat, host, settings, checkpointer=self._threads)
 
     async def prepare(self) -> Scorer:
-        """Read the tools, and return what scores by them."""
-        await self.registry.check()
+        """Read the tools, and return what scores the calls of them."""
         await self.registry.refresh()
         return Scorer(self.registry)
 
@@ -596,9 +607,11 @@ class Execution:
         """
         options = self._plan.options
         self._benches = [_Bench(arm, self._host, options, self._whole) for arm in self._plan.arms]
+        tools = registry_of(self._host, replace(options.agent, surfaces=()))
+        await tools.check()
+        await tools.refresh()
+        matcher_of(tools).check(self._plan.cases)
         self._scorers = [await bench.prepare() for bench in self._benches]
-        for scorer in self._scorers:
-            scorer.matcher.check(self._plan.cases)
         with ExitStack() as stack:
             if options.journal is not None:
                 archive = self._plan.archive = Archive(options.journal)

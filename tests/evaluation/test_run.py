@@ -338,3 +338,44 @@ async def test_journal_of_something_else_is_an_error(host, tmp_path):
     with pytest.raises(ConfigError, match="choose another file"):
         await host.evaluate(PEAR, model, journal=tmp_path / "notes.txt")
     assert model.seen == []
+
+
+# Variants of the tools
+
+
+async def test_variants_differ_only_in_what_the_model_reads(host, shop):
+    surface = await host.surface("shop")
+    surface["price"].description = "Tells what a fruit costs."
+    surface.rename("buy", "purchase")
+    del surface["wait"]
+
+    def turn(messages):
+        names = {tool["function"]["name"]: tool["function"]["description"] for tool in model.seen[-1].tools}
+        if messages[-1].type == "tool" or "Delete" in request_of(messages):
+            return AIMessage("done")
+        if "Buy" in request_of(messages):
+            name = "shop__purchase" if "shop__purchase" in names else "shop__buy"
+            return AIMessage("", tool_calls=[{"name": name, "args": {"item": "pear"}, "id": "1"}])
+        item = "apple" if "apple" in request_of(messages) and "fruit" in names["shop__price"] else "pear"
+        return calls("price", item=item)
+
+    model = answering(turn)
+    for tools_only in (True, False):
+        evaluation = await host.evaluate(CASES, model, {"now": None, "short": surface}, tools_only=tools_only)
+        wrong = [(trial.case, trial.arm) for trial in evaluation.trials if not trial.right]
+        assert wrong == [(1, 0)], [trial.error for trial in evaluation.trials]
+        assert {trial.calls[0][0] for trial in evaluation.trials if trial.case == 2} == {"shop:buy"}
+    assert evaluation.summary[["variant", "right"]].to_numpy().tolist() == [["now", 0.75], ["short", 1.0]]
+    assert str(evaluation.compare("now", "short")).startswith("+25 points")
+    assert Counter(tool for tool, _ in shop.called) == {"price": 4, "buy": 2}
+
+
+async def test_deleted_tool_is_wrong_where_it_is_expected(host):
+    surface = await host.surface("shop")
+    del surface["price"]
+    evaluation = await host.evaluate(PEAR, answering(), {"without": [surface]}, tools_only=True)
+    del surface["buy"]  # later edits change nothing
+    await evaluation.resume(runs=2)
+    assert [trial.right for trial in evaluation.trials] == [False, False]
+    with pytest.raises(ArgumentsError):
+        await host.evaluate(PEAR, answering(), {"odd": "shop"})

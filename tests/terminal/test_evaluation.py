@@ -9,7 +9,8 @@ SETUP = (
     IMPORT_MATH,
     "%mcp connect math",
     "from mcp_magic import ScriptedModel",
-    "m = ScriptedModel([lambda t: [('math:add', {'a': 1, 'b': 2})] if t[-1].type != 'tool' else 'ok'], repeat_last=True)",
+    "turn = lambda messages: 'ok' if messages[-1].type == 'tool' else [('math:add', {'a': 1, 'b': 2})]",
+    "m = ScriptedModel([turn], repeat_last=True)",
 )
 pytestmark = pytest.mark.usefixtures("no_rule_is_left")
 

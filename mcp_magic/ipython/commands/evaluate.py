@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
+from mcp_magic._text import join_names
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError
 from mcp_magic.ipython import completion
@@ -69,7 +70,8 @@ def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> Evalua
 
     if arguments.resume is None:
         cases, models = _cases(invocation, arguments), _models(invocation, arguments.models)
-        return new_evaluation(invocation.host, cases, models, **_options(invocation, arguments))
+        variants = _variants(invocation, arguments.variants)
+        return new_evaluation(invocation.host, cases, models, variants, **_options(invocation, arguments))
     if (invocation.body or "").strip() or arguments.cases is not None or arguments.models is not None:
         raise CommandError("%%mcp_eval: --resume goes on with the same cases and models: leave these out.")
     evaluation = invocation.value(arguments.resume)
@@ -157,6 +159,26 @@ def _models(invocation: Invocation, words: str | None) -> dict[str, Any]:
     return models
 
 
+def _variants(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
+    """Return the surfaces of the variants by name; None for a name alone, the tools as the servers list them."""
+    if words is None:
+        return None
+    variants: dict[str, Any] = {}
+    for word in _list(words):
+        name, equals, value = map(str.strip, word.partition("="))
+        if not name.replace("-", "_").isidentifier() or (equals and not value.startswith("$")):
+            raise CommandError(f"%%mcp_eval: cannot read {word!r}; write --variants now=$current,short=$surface")
+        if name in variants:
+            raise CommandError(f"%%mcp_eval: --variants names {name!r} twice; there are {join_names(variants)}")
+        variants[name] = invocation.value(value) if equals else None
+    return variants
+
+
+def _complete_variant(tab: Tab) -> list[str]:
+    surfaces = [name for name, value in tab.namespace.items() if type(value).__name__ == "Surface"]
+    return completion.continuing(tab, ["now", *(f"{name}=${name}" for name in surfaces if not name.startswith("_"))])
+
+
 def _evaluations(tab: Tab) -> list[str]:
     names = [name for name, value in tab.namespace.items() if type(value).__name__ == "Evaluation"]
     return completion.starting(tab, [f"${name}" for name in names if not name.startswith("_")])
@@ -189,6 +211,12 @@ _ARGUMENTS = (
         "--tools-only",
         action="store_true",
         help="score the calls of the first turn, and make none: it needs no consent",
+    ),
+    Argument(
+        "--variants",
+        metavar="NAME=$SURFACE,...",
+        complete=_complete_variant,
+        help="tools as the models read them (`await host.surface(...)`); a NAME alone: as they are",
     ),
     Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
     Argument("--approve", choices=POLICIES, help="the policy where no consent rule matches"),
@@ -229,6 +257,7 @@ MCP_EVAL = Implementation(
         'Compare London and Tokyo       -> weather:compare locations=["London","Tokyo"]',
         "Delete everything              -> no call",
         "",
+        "%%mcp_eval --models $a --variants now,short=$surface --cases $df --tools-only",
         "%%mcp_eval --cases cases.toml --models openai:gpt-5 --tools-only --gate 'right >= 0.9'",
     ),
     details=_DETAILS,

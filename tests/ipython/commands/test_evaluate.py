@@ -65,6 +65,13 @@ async def test_cell_is_evaluated_with_each_model(magic, shell):
     assert scores.df["called"].tolist()[0] == "math:add(a=1, b=2)"
 
 
+async def test_variants_are_named_on_the_line(magic):
+    surface = await host.surface("math")
+    scores = await magic.evaluate("--models $m --tools-only --variants now,short=$surface", surface=surface)
+    assert scores.summary["variant"].tolist() == ["now", "short"]
+    assert "m short against m now: +0 points" in str(scores)
+
+
 async def test_model_is_that_of_the_setting_if_none_is_named(magic):
     magic.settings.model = "offline"
     scores = await magic.evaluate("--tools-only")
@@ -93,6 +100,9 @@ async def test_cases_are_a_table_or_a_file(magic):
         (CommandError, "--models $m --runs 0", CELL, "%%mcp_eval: --runs 0: at least 1."),
         (CommandError, "--models $m -o 1x", CELL, "%%mcp_eval: -o 1x: a Python variable's name is expected."),
         (CommandError, "Add 1 and 2", CELL, "%%mcp_eval: unrecognized arguments: Add 1 and 2. The cases go below the"),
+        (CommandError, "--models $m --variants a=b", CELL, "%%mcp_eval: cannot read 'a=b'; write --variants now=$cur"),
+        (CommandError, "--models $m --variants a,a", CELL, "%%mcp_eval: --variants names 'a' twice"),
+        (ArgumentsError, "--models $m --variants a=$n", CELL, ""),
         (ConfigError, "--models $m", "Add 1 and 2 math:add", "line 2: no arrow; write Add 1 and 2 math:add -> server:"),
         (ConfigError, "--models $m", "x -> no call\n\nAdd -> math:sum a=1", "line 4: there is no tool 'math:sum'."),
         (ConfigError, "--models $m", "Add -> math:add c=1", "line 2: math:add: unknown argument 'c'."),
