@@ -295,7 +295,7 @@ def test_doctor_of_all_declared_servers_ends_by_errors_only(program):
     assert "which server?" in program("doctor", "--all", status=2)[1]
 
 
-def test_an_evaluation_of_a_file_ends_with_the_status_of_its_gate(program):
+def test_an_evaluation_ends_with_the_status_of_its_gate(program):
     program.declare(DECLARED)
     cases = program.folder / "cases.toml"
     cases.write_text("[[case]]\nrequest = 'add 3 and 4'\nexpected = 'plain:add a=3 b=4'\n")
