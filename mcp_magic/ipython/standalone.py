@@ -211,7 +211,9 @@ class _Line:
             try:
                 value = await self._run(self._command, *self._words)
             except CheckFailedError as error:
-                if hasattr(error.result, "ok"):  # a report of many checks
+                if error.result is not None and not hasattr(
+                    error.result, "raw"
+                ):  # a report, figures or changes, and no answer of a tool
                     print(self._text(error.result, targets, as_json), file=out, flush=True)
                 raise
             text = self._text(value, targets, as_json)

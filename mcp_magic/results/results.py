@@ -779,7 +779,7 @@ class CheckFailedError(MCPMagicError, AssertionError):
     """A result failed a check; the message has the difference.
 
     Attributes:
-        result: The `ToolResult`, or None.
+        result: What was checked: a `ToolResult`, a report, the changes of an interface; or None.
     """
 
     def __init__(self, message: str = "", result: Any = None) -> None:

@@ -166,7 +166,8 @@ def snapshot_text(interface: Mapping[str, Any]) -> str:
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
     """Read a snapshot of a server; raise a ConfigError if the file is none that this version reads."""
-    advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
+    name = path.name if path.suffix == ".json" else f"{server}.mcp.json"  # nobody shall overwrite a program
+    advice = f"`%mcp snapshot {server} -o {name}` writes one"
     try:
         data: Any = json.loads(read_bytes(path, LARGEST_DATA))
     except OSError as error:

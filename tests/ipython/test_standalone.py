@@ -86,7 +86,11 @@ def test_a_failed_check_has_status_one(program):
     before = json.loads(snapshot.read_text())
     before["tools"]["gone"] = before["tools"]["add"]
     snapshot.write_text(json.dumps(before))
-    assert "gone" in program("diff", "plain", "--check", status=1)[1]
+    out, err = program("diff", "plain", "--check", "--json", status=1)
+    assert [row["name"] for row in json.loads(out)] == ["gone"]
+    assert "1 breaking change" in err
+    out, err = program("bench", "plain:add", "a=1", "b=2", "--seconds", "0.1", "--under", "p50=0ms", status=1)
+    assert ("calls/s" in out, err.partition(":")[0]) == (True, "CheckFailedError")
     (program.folder / "rows.csv").write_text("a,b\n1,2\n3,4\n")
     assert "2 of 2 rows" in program("map", "plain:add", "--rows", "rows.csv")[0]
     assert "0 of 2 rows" in program("map", "plain:fail", "--rows", "rows.csv", "text=x{row.a}", status=1)[0]

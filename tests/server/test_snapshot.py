@@ -259,6 +259,12 @@ def test_an_edited_snapshot_is_compared_as_far_as_it_goes(tmp_path):
     assert str(gone) == "breaking: prompt ask: a is gone"
 
 
+def test_no_error_suggests_to_overwrite_a_program(tmp_path):
+    (tmp_path / "server.py").write_text("import this")
+    with pytest.raises(ConfigError, match=r"server\.py is not JSON .* `%mcp snapshot shop -o shop\.mcp\.json` writes"):
+        read_snapshot(tmp_path / "server.py", "shop")
+
+
 def test_a_snapshot_of_endless_depth_is_refused(tmp_path):
     schema: dict[str, Any] = TEXT
     for _ in range(110):

@@ -630,9 +630,8 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Change
     broken = changes.of(*checked)
     if broken:
         outdated = f"\n  {connection.outdated}" if connection.outdated else ""
-        raise CheckFailedError(
-            f"%mcp diff: {broken.summary(changes.title.removeprefix(f'{connection.name} '))}{outdated}"
-        )
+        summary = broken.summary(changes.title.removeprefix(f"{connection.name} "))
+        raise CheckFailedError(f"%mcp diff: {summary}{outdated}", changes)
     return changes
 
 
