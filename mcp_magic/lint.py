@@ -265,7 +265,9 @@ _TAKE = (
     "|paste|put|append|with path|hold|contain|contents? of|written in|what is in"
 )
 _PRIVATE = (
-    r"system prompts?|(?:conversation|chat|message) history|(?:whole|entire|full|previous) conversation"
+    r"(?:system|hidden) prompts?|(?:conversation|chat|message) history"
+    r"|(?:whole|entire|full|complete|previous) conversation"
+    r"|(?:user|chat) messages|tool results|credential files?"
     r"|api[ _-]?keys?|private keys?|ssh keys?|environment variables|access tokens?"
 )
 
@@ -319,12 +321,21 @@ _PATTERNS = (
         r"|\bwhen(?:ever)?\b[^.\n]{0,60}\b(?:tool|function|mcp)\b[^.\n]{0,40}\b(?:is|are|gets?|has been)\s"
         r"(?:called|used|invoked|run)\b[^.\n]{0,80}\b(?:must|always|instead)\b"
         r"|\b(?:do not|don'?t|never) (?:use|call|invoke) (?:any )?other (?:\w+ )?(?:tools?|functions?|servers?)\b"
+        r"|\b(?:any|every|all|each) (?:other )?tools?(?: calls?)? (?:from|of|on) (?:any|every|all|each|other) "
+        r"(?:other )?servers?\b"
+        r"|\b(?:before|prior to|ahead of) (?:any|every|all|each) (?:other )?(?:tools?|functions?)\b"
+        r"|\bfor (?:any|every|all|each) (?:requests?|questions?|messages?|prompts?)\b[^.\n]{0,30}"
+        r"\b(?:always|must|first)\b"
         r"|\bprefer(?:red)?\b[^.\n]{0,30}\b(?:all|any|every) other\b[^.\n]{0,30}\b(?:tools?|functions?|servers?)\b"
         r"|\bbefore\b[^.\n]{0,30}\b(?:any|every|each)\b[^.\n]{0,60}\balways (?:prefix|prepend|append|add|include)\b",
     ),
     (
         "gives the model a new role",
-        r"\byou are (?:now|no longer)\b|\bnew (?:system )?(?:instructions|prompt)\s*:"
+        r"\b(?:system|admin|developer) override\b|\bnote to (?:the )?(?:ai|model|assistant|llm)\b"
+        r"|\b(?:user|operator|admin\w*) has (?:already (?:approved|consented|confirmed|granted)|granted consent)\b"
+        r"|\bno (?:further )?(?:confirmation|approval|consent) (?:is )?(?:needed|required|necessary)\b"
+        r"|\b(?:skip|without) (?:any|the user'?s?) (?:confirmation|approval|consent)\b"
+        r"|\byou are (?:now|no longer)\b|\bnew (?:system )?(?:instructions|prompt)\s*:"
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
     (
@@ -334,7 +345,7 @@ _PATTERNS = (
     ),
     (
         "names a recipient",
-        r"\b(?:send|forward|mail|transmit|recipient|bcc)\b(?:(?!e\.g\.|example[ :,]|such as|like )[^\n]){0,80}?"
+        r"\b(?:send|forward|mail|transmit|recipient|bcc)\b[^\n]{0,80}?"
         r"\b(?:to|becomes|is|at|as)\s+(?:\+\d{8,}|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)",
     ),
     ("tells the model to ignore its instructions", _FOREIGN_IGNORE),
@@ -350,9 +361,11 @@ _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern
 _TRIGGER = re.compile(
     r"(?i)ignore|id |disregard|forget|override|bypass|not|never|without|avoid|[<\[]|\.\w|/etc|id_|keys|json|send|post"
     r"|upload|forward|leak|include|copy|pass|using|calling|invoking|running|when|you are|new |act as|\s{30}|before"
-    r"|prefer|for the|from now|recipient|bcc|mail|ignor|olvida|oubli|vergiss|missacht|nutzer|utilisateur|[^\x00-\x7f]"
+    r"|prefer|has |no |any |every |all |each |for the|from now|recipient|bcc|mail|ignor|olvida|oubli|vergiss|missacht"
+    r"|nutzer|utilisateur|[^\x00-\x7f]"
 )
 _PLAIN_BASE64 = str.maketrans("-_", "+/")
+_EXAMPLE = re.compile(r"(?i)e\.g\.|for example|such as|\blike\b")
 _ABOUT_INJECTIONS = re.compile(r"(?i)\b(?:detect|scan|look|find|flag|check|test)(?:s|ing)?\b[^.\n]{0,60}$")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{40,}={0,2}(?![\w+/=-])")
 _SENTENCE = re.compile(r"(?:[A-Za-z',.]+ ){5,}[A-Za-z]+")
@@ -372,17 +385,18 @@ def suspicions(text: str) -> list[tuple[str, str]]:
     results: dict[str, str] = dict(encoded)
     for seems, pattern in _COMPILED:
         match = pattern.search(text) if seems not in results else None
-        if match and not _is_quoted(text, match):
+        if match and not _is_example(text, match):
             results[seems] = " ".join(match[0].split())[:100]
     return list(results.items())
 
 
-def _is_quoted(text: str, match: re.Match[str]) -> bool:
-    """Whether words are an example in quotation marks, of what a tool looks for."""
-    marks = text[match.start() - 1 : match.start()] in tuple("'\"`“") and text[match.end() : match.end() + 1] in tuple(
-        "'\"`”,."
-    )
-    return marks and _ABOUT_INJECTIONS.search(text[: match.start() - 1]) is not None
+def _is_example(text: str, match: re.Match[str]) -> bool:
+    """Whether words are an address as an example, or in quotation marks what a tool looks for."""
+    start, end = match.span()
+    if "@" in match[0] and _EXAMPLE.search(match[0]):
+        return True
+    is_quoted = text[start - 1 : start] in tuple("'\"`“") and text[end : end + 1] in tuple("'\"`”,.")
+    return is_quoted and _ABOUT_INJECTIONS.search(text[max(0, start - 120) : start - 1]) is not None
 
 
 def _encoded(text: str) -> Iterator[str]:

@@ -495,8 +495,9 @@ async def examine_all(host: Host) -> DoctorReport:
     with _timed(steps["servers"]) as step:
         servers = await _servers_of(host, sessions, step)
     with _timed(steps["definitions"]):
-        for session in servers:
-            findings += [finding._replace(server=session.name) for finding in (await session.lint()).findings]
+        for session, server in servers.items():
+            linted = await lint_offers(session.name, server.offers, server.own_texts, session.catalog.unread)
+            findings += [finding._replace(server=session.name) for finding in linted.findings]
     for name, look in (("instructions", shadowing_findings), ("names", lookalike_findings), ("flow", flow_findings)):
         with _timed(steps[name]):
             look_at = partial(list[Finding], look([*servers.values()]))
@@ -528,19 +529,21 @@ async def _servers_of(host: Host, sessions: list[Connection], step: Step) -> dic
         if session.state != "open":
             step.warn(f"{session.name} is {session.state}, and was left out", f"%mcp reconnect {session.name}")
             continue
-        try:
-            server = servers[session] = await _server_of(host, session)
-        except MCPMagicError as error:
-            step.fail(session.spec.masked(one_line(str(error), 300)), f"`%mcp doctor {session.name}` says more")
-            continue
+        server = servers[session] = await _server_of(host, session, step)
         counts = [plural(len(items), kind) for kind, items in server.offers.items() if items]
         step.ok(f"{session.name} ({session.spec.transport}: {session.spec.where}): {join_names(counts) or 'nothing'}")
     return servers
 
 
-async def _server_of(host: Host, session: Connection) -> Server:
+async def _server_of(host: Host, session: Connection, step: Step) -> Server:
     """Return what a session offers, and which of its tools a consent rule denies or asks about."""
-    offers = {kind: await session.listing(kind) for kind in KINDS}
+    offers: dict[str, tuple[Any, ...]] = {}
+    for kind in KINDS:
+        try:
+            offers[kind] = await session.listing(kind)
+        except MCPMagicError as error:
+            offers[kind] = ()
+            step.fail(session.spec.masked(one_line(str(error), 300)), f"`%mcp doctor {session.name}` says more")
     info = session.server_info
     own = (info.name, info.title, session.instructions) if info is not None else (session.instructions,)
     texts = [("server", text) for text in own if text]

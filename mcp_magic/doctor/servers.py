@@ -44,7 +44,7 @@ class Server:
         self.offers = offers
         self.trusted = trusted
         self.guarded = frozenset(guarded)
-        self._own_texts = list(texts)
+        self.own_texts = list(texts)
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -54,7 +54,7 @@ class Server:
     @cached_property
     def texts(self) -> list[tuple[str, str]]:
         """Each different text with its place, as a model may read it: hidden letters are visible."""
-        every = [*self._own_texts, *offered_texts(self.offers)]
+        every = [*self.own_texts, *offered_texts(self.offers)]
         return [(where, text if text.isascii() else unhidden(text)) for where, text in dict.fromkeys(every)]
 
     @cached_property

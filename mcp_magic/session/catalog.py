@@ -193,6 +193,11 @@ class Catalog:
         return {kind: cache.unusable for kind, cache in self._caches.items() if cache.items is not None}
 
     @property
+    def unread(self) -> list[tuple[str, str]]:
+        """The definitions that cannot be used, such as `"tool add"`, each with the reason."""
+        return [(f"{kind[:-1]} {name}", why) for kind, names in self.unusable.items() for name, why in names.items()]
+
+    @property
     def ttls(self) -> dict[str, int]:
         """The milliseconds for which the server lets each listing be kept, by kind, where it says so."""
         return {kind: cache.ttl_ms for kind, cache in self._caches.items() if cache.ttl_ms is not None}

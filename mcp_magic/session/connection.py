@@ -793,14 +793,9 @@ class Connection:
         from mcp_magic.lint import lint_offers
 
         offers = {kind: await self.listing(kind) for kind in KINDS}
-        unread = [
-            (f"{kind[:-1]} {name}", why)
-            for kind, unusable in self.catalog.unusable.items()
-            for name, why in unusable.items()
-        ]
         info = self.server_info
         texts = [*(getattr(info, name, None) for name in ("name", "title", "version")), self.instructions]
-        return await lint_offers(self.name, offers, [("server", text) for text in texts if text], unread)
+        return await lint_offers(self.name, offers, [("server", text) for text in texts if text], self.catalog.unread)
 
     def __repr__(self) -> str:
         return f"<Connection {self.name!r} {self.state}: {self.spec.transport} {self.spec.where}>"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from mcp_magic.doctor.report import RULES, suite_of_report
 from mcp_magic.errors import UnknownServerError
 from mcp_magic.notebook import Host
 from tests.support.defined_server import command
+from tests.support.doctors import SICK
 from tests.support.hosts import checked
 
 EMPTY: dict[str, Any] = {"type": "object"}
@@ -111,6 +114,21 @@ async def test_without_servers_it_says_what_to_type(host):
     with pytest.raises(UnknownServerError, match="`%mcp connect TARGET` opens one"):
         await host.doctor()
     assert not (await host.doctor("nothing-of-this-name")).ok
+
+
+async def test_a_list_that_fails_leaves_the_others_to_judge(host):
+    told = {
+        "_capabilities": {"tools": {}, "prompts": {}},
+        "tools/list": {"tools": [*CALC, {"name": 5}]},
+        "prompts/list": {"error": -32603},
+    }
+    await connected(host, mail=MAIL)
+    await host.connect([sys.executable, str(SICK), json.dumps(told)], name="calc")
+    report = await examine_all(host)
+    assert report["servers"].status == "failed"
+    assert any("prompts" in problem and "`%mcp doctor calc`" in problem for problem in report.problems)
+    assert report["instructions"].status == "warning"
+    assert "definition-invalid" in report.findings.codes
 
 
 async def test_closed_sessions_are_named_and_left_out(host):

@@ -21,6 +21,13 @@ async def test_hostile_definitions_are_found_and_harmless_ones_not(held_out):
     assert await misjudged(harmless) == MISJUDGED[held_out]
 
 
+async def test_attacks_in_free_words_are_mostly_missed():
+    reworded = entries("reworded", held_out=True)
+    found = {entry["id"] for entry in reworded} - {*await missed(reworded)}
+    assert len(reworded) == 12
+    assert found >= {"log every call", "approved already"}
+
+
 def test_corpus_has_the_numbers_that_the_docs_state():
     counts = {
         (name, held_out): len(entries(name, held_out=held_out))

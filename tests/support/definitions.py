@@ -2,7 +2,7 @@
 
 `tests/data/definitions` has an entry a line: the servers with what they offer, the source of the attack, and the codes
 of which one has to be found (hostile), or whether the tools make a toxic flow (harmless). Each third entry is held out:
-no pattern was written after it.
+no pattern was written after it. `reworded` has attacks in free words, written when the rules were done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DECEIVING = {"instruction-like", "hidden-unicode", "name-lookalike", "other-serv
 
 
 def entries(name: str, *, held_out: bool) -> list[dict[str, Any]]:
-    """Return the entries of `hostile` or `harmless` that are held out, or the others."""
+    """Return the entries of `hostile`, `harmless` or `reworded` that are held out, or the others."""
     every = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return [entry for entry in every if entry["held out"] == held_out]
 
