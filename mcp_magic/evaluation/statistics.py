@@ -352,11 +352,12 @@ def _variance(values: Sequence[float]) -> float:
 def adjust(comparisons: Sequence[Comparison], level: float = LEVEL) -> list[Comparison]:
     """Return comparisons that were made at once, each with an interval of the level at which Holm's method tests it.
 
-    Of twelve sentences without effect, one or more seem to help or hurt in 46 % of all ablations if each is tested at
-    5 %. Holm's method ("A simple sequentially rejective test procedure", Scand. J. Statistics 6, 1979, section 3) keeps
-    that at 5 % for all together: the smallest p is tested at 5 % / m, the next at 5 % / (m - 1), up to the first that
-    fails. It misses fewer effects than Bonferroni's, and needs no independence, which sentences of one text have not.
-    As each verdict is read from its interval, the intervals get these levels, instead of p values another column.
+    Of twelve sentences without effect, one or more seem to help or hurt in a third of all ablations if each is tested
+    at 5 % (simulated; 46 % if they were independent). Holm's method ("A simple sequentially rejective test procedure",
+    Scand. J. Statistics 6, 1979, section 3) keeps that at 5 % for all together: the smallest p is tested at 5 % / m,
+    the next at 5 % / (m - 1), up to the first that fails. It misses fewer effects than Bonferroni's, and needs no
+    independence, which sentences of one text have not. As each verdict is read from its interval, the intervals get
+    these levels, instead of p values another column.
     """
     order = sorted(range(len(comparisons)), key=lambda number: comparisons[number].p)
     adjusted, rank, is_failed = list(comparisons), 0, False
