@@ -18,7 +18,15 @@ from mcp_magic import schema
 from mcp_magic._text import clause
 from mcp_magic.calls.call import Call
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ConnectError, InvalidResponseError, ProtocolError, RequestTimeoutError, SessionClosedError
+from mcp_magic.errors import (
+    AuthorizationError,
+    CallCancelledError,
+    ConnectError,
+    InvalidResponseError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionClosedError,
+)
 from mcp_magic.flight.request import Limits
 from mcp_magic.protocol import BUSY, INTERNAL_ERROR
 from mcp_magic.results.results import CheckFailedError
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.calls.caller import Caller
+    from mcp_magic.results.results import ToolResult
     from mcp_magic.session.connection import Connection
 
 DIES, HANGS, INTERNAL, TRACEBACK = "dies", "hangs", "internal error", "traceback"
@@ -177,6 +186,7 @@ async def judge_call(caller: Caller, call: Call, arguments: ArgumentsJudge, answ
     """Send a prepared call, and return the faults that it shows.
 
     Raises:
+        AuthorizationError: The server wants a log-in.
         BusyError: The server wants to be left alone for a while.
         DeniedError: Consent refused the call.
     """
@@ -186,16 +196,24 @@ async def judge_call(caller: Caller, call: Call, arguments: ArgumentsJudge, answ
         result = await caller.send(replace(call, limits=limits))
     except RequestTimeoutError:
         return [fault(HANGS, f"no answer within {call.limits.timeout or SECONDS:.3g} s", "")]
+    except AuthorizationError:
+        raise
+    except CallCancelledError:  # the server has cancelled its task
+        return []
     except (SessionClosedError, ConnectError) as error:
         return [fault(DIES, _told(call, error))]
     except InvalidResponseError as error:
         return [fault(PROTOCOL, _told(call, error))]
     except ProtocolError as error:
         return _of_error(call, arguments, error)
+    return _of_result(call, arguments, result, answers.result)
+
+
+def _of_result(call: Call, arguments: ArgumentsJudge, result: ToolResult, raw: Any) -> list[Fault]:
     faults: list[Fault] = []
     if result.unfit:
         faults.append(fault(OUTPUT, result.unfit))
-    faults += [fault(PROTOCOL, text) for text in _oddities(call, answers.result)]
+    faults += [fault(PROTOCOL, text) for text in _oddities(call, raw)]
     text = "\n".join(result.texts)
     if trace := _TRACEBACK.search(text):
         faults.append(fault(TRACEBACK, _around(text, trace)))

@@ -12,7 +12,7 @@ import itertools
 import math
 import random
 import statistics
-from collections import deque
+from collections import Counter, deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,9 @@ ATTEMPTS, COSTLY_ATTEMPTS = 80, 10  # calls to make arguments small; where each 
 
 COSTLY = (DIES, HANGS)
 
-MAX_SWEEP = 2_000  # values at limits for one tool
+MAX_SWEEP, MAX_SWEEPS = 2_000, 100_000  # values at limits for one tool, and for all
+
+MAX_OF_A_KIND = 10  # failures of one kind that a tool may have; further ones are not made small or listed
 
 BATCH = 20  # values that are made at a time, in some 30 ms
 
@@ -221,6 +223,8 @@ class Fuzz:
         self._pace = Pace.of(connection.spec, math.inf)
         self._keys: set[str] = set()
         self._began = 0.0
+        self._sweep = min(MAX_SWEEP, MAX_SWEEPS // max(1, len(self.report.tools)) + 20)
+        self._counts = Counter[tuple[str, str]]()
 
     # The run
 
@@ -350,7 +354,7 @@ class Fuzz:
         seen = {distinct_key(subject.plain)}
         yield subject.plain
         root = input_root(subject.tool.input_schema)
-        sweep = [value for value in itertools.islice(variations(root), MAX_SWEEP) if isinstance(value, dict)]
+        sweep = [value for value in itertools.islice(variations(root), self._sweep) if isinstance(value, dict)]
         random.Random(self.report.seed).shuffle(sweep)
         for number in itertools.count():
             is_new = False
@@ -392,6 +396,12 @@ class Fuzz:
                     self._remark(subject.tool, "it was left out after known failures that end the server or hang")
                 continue
             self._keys.add(key)
+            place = (subject.tool.name, fault.kind)
+            self._counts[place] += 1
+            if self._counts[place] > MAX_OF_A_KIND:
+                if self._counts[place] == MAX_OF_A_KIND + 1:
+                    self._remark(subject.tool, f"more than {MAX_OF_A_KIND} failures of the kind {fault.kind!r}")
+                continue
             if is_back:
                 is_back = await self._note(session, answers, subject, arguments, fault)
             else:

@@ -76,14 +76,13 @@ class Choices(PrimitiveProvider):  # type: ignore[misc, unused-ignore]
         low, high = max(min_value, -size), min(max_value, size)
         return self.source.uniform(low, high) if low <= high else min(max(0.0, min_value), max_value)
 
-    def draw_string(self, intervals: Any, *, min_size: int = 0, max_size: int = 10) -> str:
-        """Return a text of the alphabet."""
-        count = self.source.randint(min_size, max(min_size, min(max_size, min_size + 10)))
-        return "".join(chr(intervals[self.source.randrange(len(intervals))]) for _ in range(count))
+    def draw_string(self, *about: Any, **limits: Any) -> str:
+        """Texts are made from characters: this is not used."""
+        raise NotImplementedError
 
-    def draw_bytes(self, min_size: int = 0, max_size: int = 10) -> bytes:  # noqa: ARG002, RUF100
-        """Return bytes."""
-        return self.source.randbytes(min_size)
+    def draw_bytes(self, *about: Any, **limits: Any) -> bytes:
+        """JSON has no bytes."""
+        raise NotImplementedError
 
 
 def generate(strategy: SearchStrategy[Any], seed: int, count: int) -> list[Any]:

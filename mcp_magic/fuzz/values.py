@@ -9,6 +9,7 @@ tells whether the text matches.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import random
@@ -249,6 +250,6 @@ def _character(parts: Any, source: random.Random) -> str:
     return source.choice(options or ["a"])
 
 
-def distinct_key(value: Any) -> str:
-    """Return a key that is equal for values that are sent as the same JSON."""
-    return json.dumps(value, sort_keys=True)
+def distinct_key(value: Any) -> bytes:
+    """Return a short key that is equal for values that are sent as the same JSON."""
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).digest()

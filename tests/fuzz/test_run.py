@@ -155,6 +155,20 @@ async def test_refusal_that_repeats_the_value_is_reported_once(fuzzed):
     assert [(failure.kind, failure.arguments) for failure in report.failures] == [("refuses", {"word": ""})]
 
 
+async def test_failures_of_a_kind_are_bounded(fuzzed):
+    words = iter(range(10_000))
+
+    async def answer(name: str, values: dict[str, Any]) -> CallToolResult:
+        text = f"Input validation error: {''.join(map(chr, (97 + int(d) for d in str(next(words)))))}"
+        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+    tool = Tool(name="f", input_schema={"type": "object", "properties": {"n": {}}}, annotations=READ_ONLY)
+    await fuzzed.connect(serving_tools(tool, handler=answer), name="shop")
+    report = await fuzzed.fuzz("shop", seconds=600, seed=1, examples=40)
+    assert len(report.failures) == 10
+    assert report.remarks == ["f: more than 10 failures of the kind 'refuses'"]
+
+
 async def test_slow_tool_leaves_the_time_to_the_others(fuzzed):
     async def answer(name: str, values: dict[str, Any]) -> CallToolResult:
         if name == "slow":

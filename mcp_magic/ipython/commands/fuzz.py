@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -53,6 +54,13 @@ def _complete_target(tab: Tab) -> list[str]:
     return [*completion.COMPLETERS["SERVER"](tab), *completion.COMPLETERS["SERVER:TOOL"](tab)]
 
 
+def _complete_tool(tab: Tab) -> list[str]:
+    """Return the tools of the server that the line names."""
+    prefix = f"{tab.positional[0].partition(':')[0]}:" if tab.positional else ""
+    names = completion.offered(replace(tab, fragment=f"{prefix}{tab.fragment}"), "tools")
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+
 FUZZ = Implementation(
     _fuzz,
     (
@@ -67,6 +75,7 @@ FUZZ = Implementation(
             action="append",
             default=[],
             metavar="TOOL",
+            complete=_complete_tool,
             help="call it although it is not read-only; you are asked once; can be repeated",
         ),
         Argument("--pytest", metavar="FILE", help="write a test for each failure"),

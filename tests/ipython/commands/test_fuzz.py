@@ -11,6 +11,8 @@ import pytest
 
 from mcp_magic import ArgumentsError, CommandError, DeniedError, UnknownServerError, host
 from mcp_magic.fuzz.report import FuzzReport
+from mcp_magic.ipython.commandline import Tab
+from mcp_magic.ipython.commands import COMMANDS
 from mcp_magic.results.results import CheckFailedError
 from tests.environments import ROOT
 
@@ -63,6 +65,13 @@ LINES: dict[str, tuple[type[Exception], str]] = {
 async def test_wrong_line_says_what_is_wrong(shop, line):
     kind, says = LINES[line]
     assert says in await shop.error(kind, line)
+
+
+async def test_tab_offers_servers_tools_and_tools_to_allow(shop):
+    completers = COMMANDS["fuzz"].parser.completers
+    assert completers["target"](Tab("sh"))[:2] == ["shop", "shop:tags"]
+    assert completers["allow"](Tab("de", ("shop",))) == ["delete"]
+    assert completers["allow"](Tab("no", ("shop:tags",))) == ["note"]
 
 
 async def test_test_to_keep_fails_until_the_server_is_mended(shop):
