@@ -515,6 +515,7 @@ def _declared_in(invocation: Invocation, server: str, words: Sequence[str]) -> d
         path = find_declaration(invocation.directory)
         declared = {slug(name) for name in load_declaration(path).servers}
         files |= {name: path.name for name in (server, *invocation.host) if slug(name) in declared}
+        files[""] = path.name  # of what concerns several servers
     commands = {server: [*words]}
     for name, connection in invocation.host.connections.items():
         if isinstance(spec := connection.spec, StdioSpec):

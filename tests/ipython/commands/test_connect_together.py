@@ -77,3 +77,13 @@ async def test_doctor_of_all_refuses_what_concerns_one_server(magic):
     assert "so it takes no --call" in await magic.error(CommandError, "doctor --all --call")
     assert "so it takes no --timeout" in await magic.error(CommandError, "doctor --all --timeout 3")
     assert "cannot be written" in await magic.error(ConfigError, "doctor --all --sarif missing/a.sarif")
+
+
+async def test_a_flow_is_at_the_file_that_declares_the_servers(magic):
+    tools = [{"name": name, "description": "", "inputSchema": {"type": "object"}} for name in ("list_emails", "send")]
+    await host.connect(command(*tools), name="mail")
+    (magic.folder / "mcp_magic.toml").write_text("[servers.mail]\ncommand = 'x'\n")
+    await magic("doctor --all --sarif all.sarif")
+    flows = [result for result in sarif(magic.folder / "all.sarif")["results"] if result["ruleId"] == "toxic-flow"]
+    uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in flows]
+    assert uris == ["mcp_magic.toml"]
