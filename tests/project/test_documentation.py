@@ -42,7 +42,10 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "%mcp connect ci": AWAY,
         "%mcp jobs": "the same",
     },
-    "docs/map.md": {"--journal": "writes into the folder; tests/map/test_journal.py"},
+    "docs/map.md": {
+        "--journal": "writes into the folder; tests/map/test_journal.py",
+        "--under": "a bound of time; tests/map/test_bench.py",
+    },
     "docs/programs.md": {"openai:gpt-5": "needs a key", "Which of London": "needs a key"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
