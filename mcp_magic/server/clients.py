@@ -595,7 +595,7 @@ def _python_request(server: str, group: Sequence[Exchange]) -> _Block:
         case _:
             request = f"client.get_prompt({title}, {values})"
     lines = [f"show({title}, await {request})"]
-    if all("error" in e.answer for e in group):
+    if any("error" in e.answer for e in group):
         lines = ["try:", f"    {lines[0]}", "except MCPError as error:", f"    pp({{{title}: str(error)}})"]
     return _Block("".join(f"        {line}\n" for line in lines), variables_in([arguments, name]))
 
@@ -695,6 +695,6 @@ def _typescript_request(server: str, group: Sequence[Exchange]) -> _Block:
         case _:
             request = f"client.getPrompt({{ name: {title}{given if arguments else ''} }})"
     lines = [f"show({title}, await {request});"]
-    if all("error" in e.answer for e in group):
+    if any("error" in e.answer for e in group):
         lines = ["try {", f"  {lines[0]}", "} catch (error) {", f"  show({title}, String(error));", "}"]
     return _Block("".join(f"    {line}\n" for line in lines), variables_in([arguments, name]))

@@ -145,8 +145,8 @@ class Recording:
         return list(groups.values())[-MOST:], remarks
 
     def save(self, path: Path) -> None:
-        """Write it as a cassette that replays the opening, the definitions and all answers."""
-        file = CassetteFile(path)
+        """Write it as a cassette that replays the opening, the definitions and all answers, with paths as they are."""
+        file = CassetteFile(path, path.parent)
         file.begin("mcp_magic")
         head = {"server": self.server, "transport": self.transport, "where": self.where}
         for line in (head, *self._messages()):
@@ -160,11 +160,11 @@ class Recording:
         for kind, entries in self.listings.items():
             method, member = _LISTS[kind]
             requests.append((method, {}, {"result": {member: entries, "resultType": "complete", **_CACHE}}))
-        requests += [(exchange.method, exchange.params, exchange.answer) for exchange in self.exchanges]
+        answered = [exchange for exchange in self.exchanges if not exchange.hindrance]
+        requests += [(exchange.method, exchange.params, exchange.answer) for exchange in answered]
         for number, (method, params, answer) in enumerate(requests, 1):
             yield {"to": "server", "id": number, "method": method, "params": params}
-            if answer:
-                yield {"to": "client", "id": number, **answer}
+            yield {"to": "client", "id": number, **answer}
 
     def _openings(self) -> Iterable[tuple[str, dict[str, Any]]]:
         """Yield the answers to both ways to open a session: the one of another era is not asked for."""

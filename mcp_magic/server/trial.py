@@ -144,7 +144,8 @@ async def try_out(
     with TemporaryDirectory(prefix="mcp_magic") as name, MockThread() as mocks:
         folder = Path(name).resolve()
         cassette = folder / "recording.jsonl"
-        recording.save(cassette)
+        is_typescript = file.suffix in (".ts", ".mts")
+        (_sent_by_javascript(recording) if is_typescript else recording).save(cassette)
         program = folder / "written" / file.name
         program.parent.mkdir()
         if written.tests:
@@ -160,7 +161,7 @@ async def try_out(
             text = write(recording, replayed(target, url, [sys.executable, *serve]), program).text
             program.write_text(text, "utf-8", "backslashreplace")
             command = [sys.executable, str(program)]
-            if file.suffix == ".ts":
+            if is_typescript:
                 command = _node(program, file.parent)
                 if not command:
                     return f"it was not run: that needs Node, and `{_INSTALL}` in its folder"
@@ -174,6 +175,20 @@ async def try_out(
             f"%mcp export: {file.name} {how} against the recorded answers, so nothing was written. It said:\n{says}"
         )
     return ""
+
+
+def _sent_by_javascript(recording: Recording) -> Recording:
+    """Return a recording with whole numbers as JavaScript writes them, without a fraction."""
+
+    def written(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: written(entry) for name, entry in value.items()}
+        if isinstance(value, list):
+            return [written(entry) for entry in value]
+        return int(value) if isinstance(value, float) and abs(value) < 1e21 and value.is_integer() else value
+
+    exchanges = [replace(exchange, params=written(exchange.params)) for exchange in recording.exchanges]
+    return replace(recording, exchanges=exchanges)
 
 
 def _pytest(program: Path) -> list[str]:

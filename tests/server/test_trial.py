@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,6 +18,7 @@ from mcp_magic.server.exchange import Exchange, recorded
 from mcp_magic.server.trial import write_out
 from tests.environments import needs_node
 from tests.support.cassettes import written
+from tests.support.exporting import node_project
 
 LINES = (
     {"cassette": 1},
@@ -89,6 +92,28 @@ async def test_what_fails_is_not_written(recording, tmp_path):
     assert not (tmp_path / "client.py").exists()
     written = await write_out(recording, "pytest", tmp_path / "test_count.py")
     assert written.tests == ("test_count",), "a session takes the answer, with a remark"
+
+
+@needs_node
+async def test_client_repeats_what_failed_and_then_worked(recording, tmp_path):
+    here = str(Path.cwd())
+    params = {"name": "count", "arguments": {"n": 5.0, "folder": here}}
+    answers: list[dict[str, Any]] = [{}, {"error": {"code": -32603, "message": "busy"}}, {"result": {"content": []}}]
+    problems = ("no answer", "", "")
+    exchanges = [
+        Exchange("tools/call", params, answer, problem=problem)
+        for answer, problem in zip(answers, problems, strict=True)
+    ]
+    recording = replace(recording, exchanges=exchanges)
+    done = await write_out(recording, "client", tmp_path / "client.py")
+    assert "left out: 1 request: no answer" in done.remarks
+    assert "except MCPError as error:" in (tmp_path / "client.py").read_text()
+    with pytest.raises(CommandError, match="left out: request: it was answered, and it failed"):
+        await write_out(recording, "pytest", tmp_path / "test_count.py")
+    node_project(tmp_path)
+    assert "not run" not in str((await write_out(recording, "client", tmp_path / "client.ts")).remarks)
+    only = replace(recording, exchanges=exchanges[2:])
+    assert len((await write_out(only, "pytest", tmp_path / "test_count.py")).tests) == 1
 
 
 async def test_tests_send_what_the_schema_or_the_listing_refuses(recording, tmp_path):
