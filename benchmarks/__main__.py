@@ -43,6 +43,7 @@ SUBJECTS = {
     "views": "from the answer of a call to its view, and what a view adds to the notebook",
     "map": "a tool over a table: against gather with the best fixed semaphore, and at a server's limit",
     "programs": "a model's program: its input tokens against those of plain calls; what a step takes",
+    "evaluation": "two thousand runs of %%mcp_eval against the time of the model",
     "agent": "a turn of %%mcp_agent against LangChain's create_agent: many tools, on disk, live",
 }
 """Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""

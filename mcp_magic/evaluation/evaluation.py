@@ -324,8 +324,9 @@ class Evaluation:
         parts += map(Part.note, self._plan.remarks)
         if any(trial.match for trial in self._plan.trials.values()):
             parts.append(self._table())
-        parts += map(Part.note, self._differences())
-        return [*parts, *self._errors(), *self._wrong()]
+        for notes in (self._differences(), self._errors()):
+            parts += [Part.stack(*map(Part.note, notes))] if notes else []
+        return [*parts, *self._wrong()]
 
     def _table(self) -> Part:
         """Return the share of each model and variant, with its interval as a bar."""
@@ -371,13 +372,13 @@ class Evaluation:
         texts = [f"{arm} against {first}: {other}" for (arm, first, _), other in zip(pairs, adjusted, strict=True)]
         return [one_line(text, 200) for text in texts]
 
-    def _errors(self) -> list[Part]:
+    def _errors(self) -> list[str]:
+        """Return the errors of runs, the most common first."""
         counts = Counter(trial.error for trial in self._plan.trials.values() if trial.error)
-        lines = [
-            f"{plural(count, 'runs')}: {one_line(error, 200)}" for error, count in counts.most_common(SHOWN_ERRORS)
-        ]
+        commonest = counts.most_common(SHOWN_ERRORS)
+        lines = [f"{plural(count, 'runs')}: {one_line(error, 200)}" for error, count in commonest]
         more = len(counts) - SHOWN_ERRORS
-        return [Part.note(text) for text in (*lines, f"… {plural(more, 'other errors')}" if more > 0 else "") if text]
+        return [*lines, *([f"… {plural(more, 'other errors')}"] if more > 0 else [])]
 
     def _wrong(self) -> list[Part]:
         """Return the cases with wrong runs, those with most first; a click opens the first of these runs."""
@@ -415,9 +416,9 @@ class Evaluation:
 
     def _why(self, trial: Trial, trials: Sequence[Trial], scored: int) -> str:
         arms = dict.fromkeys(str(self._plan.arms[other.arm]) for other in trials)
-        by = "" if len(self._plan.arms) == 1 or len(arms) == len(self._plan.arms) else f", only {join_names(arms, 3)}"
+        by = "" if len(self._plan.arms) == 1 or len(arms) == len(self._plan.arms) else f" with {join_names(arms, 3)}"
         why = one_line(str(trial.match), 300)
-        return f"{one_line(self.cases[trial.case].name, 80)} ({len(trials)} of {scored}{by}): {why}"
+        return f"{one_line(self.cases[trial.case].name, 80)} ({len(trials)} of {scored} wrong{by}): {why}"
 
 
 def new_evaluation(

@@ -96,13 +96,13 @@ async def test_display_tells_shares_differences_and_what_is_wrong(evaluation):
         f"bad against good: {evaluation.compare('good', 'bad')}",
         "",
         "Wrong in 1 of 4 cases:",
-        "✗ And an apple? (2 of 4, only bad): shop:price: item is 'pear', expected 'apple'",
+        "✗ And an apple? (2 of 4 wrong with bad): shop:price: item is 'pear', expected 'apple'",
     ]
 
 
 async def test_click_opens_the_transcript_of_a_wrong_run(evaluation):
     html = mimebundle(evaluation)["text/html"]
-    assert html.count("<details><summary>And an apple? (2 of 4, only bad)") == 1
+    assert html.count("<details><summary>And an apple? (2 of 4 wrong with bad)") == 1
     assert "mcp-call" in html
     assert 'aria-label="75% [30%, 95%]"' in html
     assert "http" not in html

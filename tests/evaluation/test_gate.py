@@ -41,7 +41,7 @@ async def test_broken_bound_names_the_model_the_interval_and_cases(host):
         gate.check(evaluation, gate.read_gate("right >= 0.9 and right_tool >= 1"))
     assert str(caught.value).splitlines() == [
         "the evaluation fails: bad: right is 75% [30%, 95%], not >= 0.9",
-        "  wrong: And an apple? (1 of 2, only bad): shop:price: item is 'pear', expected 'apple'",
+        "  wrong: And an apple? (1 of 2 wrong with bad): shop:price: item is 'pear', expected 'apple'",
     ]
     assert caught.value.result is evaluation
     with pytest.raises(CheckFailedError, match="good: cost is not known"):

@@ -38,7 +38,7 @@ def test_cell_shows_shares_and_opens_transcripts(frontend):
     [shown] = cell.lines
     assert "✓ 6 of 6 runs of 3 cases" in shown
     assert "model  67%    21% to 94%" in shown
-    assert "✗ And in Paris? (2 of 2): weather:forecast: location is 'Paris', expected 'Rome'" in shown
+    assert "✗ And in Paris? (2 of 2 wrong): weather:forecast: location is 'Paris', expected 'Rome'" in shown
     assert frontend.line("sorted(called)") == "['Oslo', 'Oslo', 'Paris', 'Paris']"
     assert frontend.line("scores.df['run'].iloc[0].answer") == "'Done.'"
 
