@@ -20,8 +20,10 @@ SERVER = str(ROOT / "tests/support/faulty_server.py")
 
 
 @pytest.fixture
-async def shop(magic):
-    """The lines, with a faulty server."""
+async def shop(magic, monkeypatch):
+    """The lines, with a faulty server, where nobody can be asked."""
+    monkeypatch.setattr(host.consent, "policy", "ask")
+    monkeypatch.setattr(host.consent, "approver", None)
     await host.connect([sys.executable, SERVER], name="shop")
     return magic
 
