@@ -92,7 +92,7 @@ def _result(result: Result, index: int) -> dict[str, Any]:
     text = shorten(mask_text(result.text), MAX_MESSAGE)
     place = shorten(mask_text(result.place), 300)
     path = _path(result.server, place)
-    uri = quote(result.file) if result.file else f"mcp/{path}"
+    uri = quote(result.file, errors="replace") if result.file else f"mcp/{path}"
     location = {
         "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}},
         "logicalLocations": [{"name": place or result.server, "fullyQualifiedName": f"mcp://{path}"}],
@@ -116,4 +116,5 @@ def _path(server: str, place: str) -> str:
     """
     kind, _, name = place.partition(",")[0].partition(" ")
     has_name = name and server and kind in ("tool", "prompt", "resource", "template")
-    return quote(server or "all", safe="") + (f"/{kind}/{quote(name, safe='')}" if has_name else "")
+    segments = (server or "all", *((kind, name) if has_name else ()))
+    return "/".join(quote(segment, safe="", errors="replace") for segment in segments)

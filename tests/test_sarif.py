@@ -69,6 +69,11 @@ def test_any_text_gives_a_valid_log(results):
     only_run(results)
 
 
+def test_halves_of_surrogate_pairs_get_into_no_uri():
+    [result] = only_run([Result("x", "note", "y", "a\ud800", "tool \ud800", "f\udcff.toml")])["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "f%3F.toml"
+
+
 def test_a_log_is_bounded():
     log = sarif_log([Result("x", "note", "y" * 10_000, "s", str(number)) for number in range(MAX_RESULTS + 1)], {})
     assert len(log["runs"][0]["results"]) == MAX_RESULTS

@@ -33,7 +33,7 @@ MOST_DIFFERENCES = 1000  # differences of two values that are looked for
 DEEPEST = 200  # levels that are compared; what is nested deeper is compared as a whole
 
 _MISSING = object()  # stands for a member that is not there
-_PART = re.compile(r'\.?(?P<name>[^.\[\]"]+)|\[(?P<index>\d+|\*)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
+_PART = re.compile(r'\.?(?P<name>[^.\[\]"]+)|\[(?P<index>\d{1,18}|\*)\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
 _BASE64 = re.compile(r"[\w+/=:;,.-]{500,}")  # base64, also in a `data:` URL
 _PLAIN = re.compile(r"[^\s.\[\]\"*']+")
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
-from mcp_magic._text import clause
+from mcp_magic._text import clause, clean
 from mcp_magic.calls.call import Call
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
@@ -105,7 +105,7 @@ def fault(kind: str, text: str, key: str | None = None, echoes: Iterable[str] = 
     key = one_line(text, 300) if key is None else key
     for echo in sorted(echoes, key=len, reverse=True):
         key = key.replace(echo, "_")
-    return Fault(kind, one_line(text, 300), f"{kind}: {_VARYING.sub('_', key)[:160]}")
+    return Fault(kind, one_line(clean(text), 300), f"{kind}: {_VARYING.sub('_', key)[:160]}")
 
 
 def _texts_in(value: Any) -> Iterator[str]:

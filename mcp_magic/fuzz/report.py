@@ -64,7 +64,7 @@ class Failure:
     @property
     def test(self) -> str:
         """The source of a test, without the head of its file."""
-        name = re.sub(r"\W+", "_", f"{self.tool}_{self.kind}").strip("_").lower()
+        name = re.sub(r"\W+", "_", f"{self.tool}_{self.kind}", flags=re.ASCII).strip("_").lower()
         about = self.problem.replace("\\", "\\\\").replace('"', "'")
         arguments = python_literal(self.arguments)
         return (

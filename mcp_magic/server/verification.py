@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, join_names, plural
+from mcp_magic._text import clean, did_you_mean, join_names, plural
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.ask.sampling import Review, Sampled, SamplingRequest
 from mcp_magic.calls.call import Call
@@ -675,7 +675,8 @@ class Verifier:
 def _row(server: _Server, request: Recorded, status: str, difference: str = "", seconds: float = 0.0) -> dict[str, Any]:
     live = server.connection.name
     tool = f"{live}:{request.name}" if request.method == "tools/call" else live
-    return {"request": request.text, "tool": tool, "status": status, "difference": difference, "seconds": seconds}
+    texts = {"request": clean(request.text), "tool": clean(tool), "status": status, "difference": clean(difference)}
+    return {**texts, "seconds": seconds}
 
 
 def verifier(

@@ -64,7 +64,7 @@ def test_pattern_fits_the_end_of_a_path(path, covers):
     assert Mask(path).covers(("result", "rows", 0, "id")) is covers
 
 
-@pytest.mark.parametrize("path", ["", "a..b", "a[", "a[x]", "a[-1]", '["a', '["\\q"]'])
+@pytest.mark.parametrize("path", ["", "a..b", "a[", "a[x]", "a[-1]", '["a', f"a[{'9' * 5000}]", '["\\q"]'])
 def test_pattern_that_cannot_be_read_is_an_error(path):
     with pytest.raises(ArgumentsError, match="is no"):
         Mask(path)

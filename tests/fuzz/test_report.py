@@ -91,3 +91,10 @@ def test_tests_have_no_secrets_and_names_of_their_own():
     assert "def test_f_dies_2():" in source
     web = HttpSpec(url="https://me:very-secret-3@example.com/mcp", headers={"Authorization": "Bearer very-secret-4"})
     assert "very-secret" not in report_of(CRASH, spec=web).pytest
+
+
+@pytest.mark.parametrize("tool", ["a²", "class", "", "():", "é\ud800"])
+def test_tests_of_tools_with_odd_names_are_code(tool):
+    source = report_of(Failure("dies", "shop", tool, 'tail """ \\', {tool: tool}, "#")).pytest
+    assert source.isascii()
+    compile(source, "test_shop.py", "exec")

@@ -28,10 +28,12 @@ async def magic(shell, monkeypatch, tmp_path):
     """Run `%mcp LINE` in a shell, in a folder of its own, with the server "math" connected."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setattr(host.consent, "policy", host.consent.policy)  # a test may set another one
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
     magic = Magic(shell, tmp_path)
     await host.connect(load("math_server").server, name="math")
     yield magic
     host.consent.rules.clear()
     host.consent.audit.records.clear()
+    host.trace.clear()
     await host.close()

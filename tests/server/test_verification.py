@@ -616,3 +616,14 @@ async def test_file_in_use_cannot_be_recorded_on_again(tape, host):
         with pytest.raises(CassetteError, match="another kernel is recording on it"):
             await host.record_again(tape)
     assert (await host.record_again(tape)).note == "1 answer added"
+
+
+async def test_texts_of_strangers_are_written_out(tape, host):
+    await record(tape, shop_server(), ("price", {"item": "tea"}))
+    call = {"session": 1, "to": "server", "id": 90, "method": "tools/call", "params": {"name": "\x1b[2J\ud800"}}
+    answer = {"session": 1, "to": "client", "id": 90, "result": {"content": [{"type": "text", "text": "\u202e\ud800"}]}}
+    written(tape, {"cassette": 1}, *lines(tape)[1:], call, answer)
+    await host.connect(shop_server(), name="shop")
+    verification = await host.verify(tape)
+    assert verification[-1]["tool"] == "shop:\\x1b[2J\\ud800"
+    assert verification.df["request"].tolist()[-1] == "\\x1b[2J\\ud800()"
