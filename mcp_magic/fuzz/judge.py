@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import ToolResult
     from mcp_magic.session.connection import Connection
 
-DIES, HANGS, INTERNAL, TRACEBACK = "dies", "hangs", "internal error", "traceback"
+DIES, HANGS, INTERNAL, TRACEBACK, EXCEPTION = "dies", "hangs", "internal error", "traceback", "exception"
 OUTPUT, PROTOCOL, REFUSES, ACCEPTS = "output", "protocol", "refuses", "accepts"
 
 KINDS = {
@@ -54,6 +54,7 @@ KINDS = {
     HANGS: "no answer in time",
     INTERNAL: "JSON-RPC error -32603, or HTTP 500",
     TRACEBACK: "a traceback in an answer",
+    EXCEPTION: "an error of the tool's program, such as IndexError, in an answer or in the server's log",
     OUTPUT: "an answer that does not fit the tool's output schema",
     PROTOCOL: "an answer that breaks the protocol",
     REFUSES: "arguments that the schema allows are called invalid",
@@ -75,6 +76,16 @@ _TRACEBACK = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
+
+_MISTAKE = re.compile(
+    r"""\b(?:Index|Key|Type|Attribute|Name|UnboundLocal|ZeroDivision|Overflow|Recursion|Assertion)Error:\ .*  # Python
+    | \bUnicode(?:De|En)codeError:\ .* | \b(?:Reference|Range)Error:\ .*                                   # JavaScript
+    | \bCannot\ read\ propert(?:y|ies)\ of\ (?:undefined|null).* | \bis\ not\ (?:a\ function|iterable)$
+    | \bNullPointerException\b.* | \bnil\ pointer\ dereference | \bindex\ out\ of\ range\b.*             # Java, Go
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+"""An exception by which no author says that arguments are wrong."""
 
 _VALIDATION = re.compile(
     r"""\d+\ validation\ errors?\ for\ | \[type=(?!value_error|assertion_error)\w+,\ input_  # pydantic
@@ -217,6 +228,9 @@ def _of_result(call: Call, arguments: ArgumentsJudge, result: ToolResult, raw: A
     text = "\n".join(result.texts)
     if trace := _TRACEBACK.search(text):
         faults.append(fault(TRACEBACK, _around(text, trace)))
+    elif result.is_error and (mistake := _MISTAKE.search(f"{text}\n{result.clue}")):
+        echoes = _texts_in(call.arguments)
+        faults.append(fault(EXCEPTION, mistake[0].partition(" (`%mcp logs ")[0], echoes=echoes))
     is_refusal = _VALIDATION.search(text) is not None and not _DOMAIN.search(text)
     allowed = arguments.allows(call.arguments)
     if allowed is False and not result.is_error and not is_refusal:

@@ -38,6 +38,15 @@ OUTCOMES: list[tuple[dict[str, Any], bool, str, str]] = [
     ({"n": 1}, True, JAVA, "traceback"),
     ({"n": 1}, False, GO, "traceback"),
     ({"n": 1}, True, RUST, "traceback"),
+    (
+        {"n": 1},
+        True,
+        "Error executing tool f: IndexError: list index out of range",
+        "exception: IndexError: list index",
+    ),
+    ({"n": 1}, True, "Error: Cannot read properties of undefined (reading 'a')", "exception: Cannot read properties"),
+    ({"n": 1}, True, "ValueError: there is no such city", ""),
+    ({"n": 1}, False, "the lesson is about IndexError: list index out of range", ""),
 ]
 SCHEMA = {
     "type": "object",

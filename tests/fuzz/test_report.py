@@ -77,7 +77,7 @@ def test_report_lists_failures_by_kind():
 
 def test_outcomes_for_junit_have_a_case_for_each_kind():
     cases = report_of(CRASH).suite.cases
-    assert len(cases) == 16
+    assert len(cases) == 18
     assert [(case.name, case.classname) for case in cases if case.failure] == [("dies", "shop:f")]
 
 

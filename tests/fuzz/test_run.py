@@ -111,6 +111,23 @@ async def test_nothing_is_found_in_the_correct_twin(fuzzed, transport):
         assert report.calls > 500
 
 
+async def test_exception_is_read_from_the_log_of_a_server(fuzzed, tmp_path):
+    (tmp_path / "shop.py").write_text(
+        "from mcp.server.mcpserver import MCPServer\n"
+        "from mcp_types import ToolAnnotations\n"
+        "shop = MCPServer('shop')\n"
+        "@shop.tool(annotations=ToolAnnotations(read_only_hint=True))\n"
+        "def first(words: list[str]) -> str:\n"
+        "    return words[0]\n"
+        "shop.run()\n"
+    )
+    await fuzzed.connect([sys.executable, str(tmp_path / "shop.py")], name="shop")
+    report = await fuzzed.fuzz("shop:first", seconds=600, seed=1, examples=30)
+    [failure] = report.failures
+    assert (failure.kind, failure.arguments) == ("exception", {"words": []})
+    assert failure.problem == "IndexError: list index out of range"
+
+
 async def test_quick_faults_are_found_and_made_small(fuzzed):
     await fuzzed.connect(COMMAND, name="shop")
     report = await fuzzed.fuzz("shop:ratio", seconds=600, seed=1, examples=40)

@@ -89,9 +89,9 @@ FUZZ = Implementation(
     ),
     details="The values are made from the input schema: such as fit, limits, odd and very long texts, huge numbers, "
     "missing and extra members, other types, values just outside. A failure is: the server ends or does not answer, an "
-    "internal error (-32603) or a traceback, an answer that breaks the output schema or the protocol, arguments that "
-    "the schema allows and the tool calls invalid, or that it forbids and the tool takes. Each failure has small "
-    "arguments that still show it, as a line to type and as a test.\n\n"
+    "internal error (-32603), a traceback or an exception such as IndexError, an answer that breaks the output schema "
+    "or the protocol, arguments that the schema allows and the tool calls invalid, or that it forbids and the tool "
+    "takes. Each failure has small arguments that still show it, as a line to type and as a test.\n\n"
     "Failures raise an AssertionError, so Run All, papermill and nbval stop there; `error.result` is the report. "
     "The calls go through a session of their own. Interrupt ends the fuzz and keeps what was found. Needs "
     "`pip install 'mcp-magic[fuzz]'`.",

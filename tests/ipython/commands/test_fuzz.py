@@ -40,7 +40,7 @@ async def test_failed_fuzz_raises_and_keeps_its_report(shop):
     assert report.df["kind"].tolist() == ["traceback"]
     assert (shop.folder / "test_shop.py").read_text() == report.pytest
     suite = ElementTree.parse(shop.folder / "shop.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("failures")) == ("8", "1")
+    assert (suite.get("tests"), suite.get("failures")) == ("9", "1")
 
 
 async def test_clean_fuzz_returns_its_report(shop):
