@@ -27,7 +27,7 @@ from mcp_magic.display.document import (
     terminal_width,
 )
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, CallCancelledError
+from mcp_magic.errors import ArgumentsError, CallCancelledError, ConfigError
 from mcp_magic.evaluation.cases import NO_CALL, read_cases
 from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options
 from mcp_magic.evaluation.statistics import Comparison, Share, adjust, compare, share_of
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.evaluation.cases import Case
     from mcp_magic.langchain.variants import Variant
+
+RESUMED = ("runs", "concurrency", "rate", "timeout", "max_cost", "max_tokens")
+"""The options of an evaluation that can be other ones when it is resumed."""
 
 PARTS = ("right", "right_tool", "right_arguments")
 """What is scored of a run: all of it, the choice of tools, and the arguments where the tools are right."""
@@ -120,10 +123,19 @@ class Evaluation:
         """Make the runs that have no outcome yet, and return this object.
 
         Args:
-            **options: Options that have other values from now on, such as `runs`, `max_cost`, `concurrency`.
+            **options: Those of `RESUMED` that have other values from now on: `runs`, `max_cost` and others.
+
+        Raises:
+            ArgumentsError: It still runs, or an option is none that can change. Else what `run` raises.
         """
         if self._state == "running":
             raise ArgumentsError("the evaluation still runs: await its end first")
+        if wrong := [name for name in options if name not in RESUMED]:
+            raise ArgumentsError(f"{wrong[0]!r} stays as it is in an evaluation; {join_names(RESUMED)} can change")
+        if options.get("runs", self._plan.options.runs) < self._plan.options.runs:
+            raise ArgumentsError(
+                f"there are {self._plan.options.runs:,} runs of each case already; give more, not fewer"
+            )
         self._plan.options = read_options(options, self._plan.options)
         return await self.run()
 
@@ -388,7 +400,11 @@ class Evaluation:
         cases = [*wrong]
         shown = [wrong[case][0] for case in cases[:SHOWN_CASES]]
         room, blocks, lines = document.display.bytes, [Markup(STYLE)], []
-        for trial, run in zip(shown, self._plan.runs(shown), strict=True):
+        try:
+            runs = [*self._plan.runs(shown)]
+        except ConfigError:  # the journal is gone, or in use by another evaluation
+            runs = [None] * len(shown)
+        for trial, run in zip(shown, runs, strict=True):
             summary = self._why(trial, wrong[trial.case], scored[trial.case])
             lines.append(f"✗ {summary}")
             body = run.transcript.part().html if run is not None and room > 0 else note_of(trial)

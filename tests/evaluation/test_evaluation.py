@@ -137,3 +137,13 @@ async def test_plot_has_a_point_with_an_interval_for_each_model(evaluation):
 async def test_models_of_the_same_name_get_numbers(host):
     evaluation = await host.evaluate(CASES, [answering(), answering()], tools_only=True)
     assert evaluation.summary["model"].nunique() == 2
+
+
+async def test_display_needs_no_journal(host, tmp_path):
+    cases = "And an apple? -> no call\n"
+    evaluation = await host.evaluate(cases, answering(), tools_only=True, journal=tmp_path / "j")
+    assert "mcp-call" in mimebundle(evaluation)["text/html"]
+    for file in tmp_path.iterdir():
+        file.unlink()
+    (tmp_path / "j").write_text("no journal" * 1000)
+    assert "shop:price" in mimebundle(evaluation)["text/html"]

@@ -285,6 +285,9 @@ async def test_interrupt_keeps_the_runs_so_far(host):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (len(evaluation), evaluation.problem) == (1, "interrupted")
+    for wrong in ({"tools_only": True}, {"runs": 0}):
+        with pytest.raises(ArgumentsError):
+            await evaluation.resume(**wrong)
     going.set()
     await evaluation.resume()
     assert (len(evaluation), evaluation.problem, evaluation.ok) == (2, "", True)

@@ -35,6 +35,7 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError("evaluations need LangGraph, and a Python in a browser has no package of it.")
     from mcp_magic.evaluation import gate
+    from mcp_magic.evaluation.evaluation import RESUMED
     from mcp_magic.junit import write_junit
 
     _check_options(arguments)
@@ -46,7 +47,7 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
     if arguments.out:
         invocation.shell.user_ns[arguments.out] = evaluation
     with until_interrupted():
-        await (evaluation.run() if arguments.resume is None else evaluation.resume(**_typed(arguments, _RESUMED)))
+        await (evaluation.run() if arguments.resume is None else evaluation.resume(**_typed(arguments, RESUMED)))
     if files["junit"] is not None:
         write_junit(files["junit"], gate.suites(evaluation, bounds))
     if files["save"] is not None:
@@ -81,15 +82,13 @@ def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> Evalua
     return evaluation
 
 
-_RESUMED = ("runs", "concurrency", "rate", "timeout", "max_cost", "max_tokens")
-"""The options of an evaluation that can be other ones when it is resumed."""
-
-
 def _typed(arguments: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
 def _options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
+    from mcp_magic.evaluation.evaluation import RESUMED
+
     settings = invocation.settings
     lists = {name: _list(getattr(arguments, name)) for name in ("servers", "tools")}
     agent = {
@@ -101,7 +100,7 @@ def _options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str,
         "max_turns": arguments.max_turns or settings.max_turns,
     }
     journal = _path(invocation, arguments.journal)
-    return {**_typed(arguments, _RESUMED), **lists, **agent, "tools_only": arguments.tools_only, "journal": journal}
+    return {**_typed(arguments, RESUMED), **lists, **agent, "tools_only": arguments.tools_only, "journal": journal}
 
 
 def _list(text: str | None) -> tuple[str, ...]:
