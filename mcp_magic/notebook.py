@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver
     from mcp_magic.display.listing import Listing
     from mcp_magic.doctor.report import DoctorReport
+    from mcp_magic.evaluation.ablation import Ablation
     from mcp_magic.evaluation.evaluation import Evaluation
     from mcp_magic.evaluation.surface import Surface
     from mcp_magic.fuzz.report import FuzzReport
@@ -403,6 +404,24 @@ class NotebookHost(CoreHost):
         from mcp_magic.evaluation.evaluation import new_evaluation
 
         return await new_evaluation(self, cases, models, variants, **options).run()
+
+    async def ablate(self, tool: str, cases: Any, models: Any, **options: Any) -> Ablation:
+        """Measure what each sentence of a tool's description, and of its parameters', adds to right runs.
+
+        Args:
+            tool: The tool, as `"server:tool"`, or by its name alone if that is unique.
+            cases: As `evaluate` takes them.
+            models: As `evaluate` takes them.
+            **options: Those of `evaluate`. With a surface of the server among `surfaces`, its sentences are dropped.
+
+        Raises:
+            ArgumentsError, ConfigError: The tool has no sentence, or a case or an option cannot be used.
+            ModelError: A model cannot be made.
+            UnknownServerError, UnknownToolError: There is no such server or tool.
+        """
+        from mcp_magic.evaluation.ablation import new_ablation
+
+        return await (await new_ablation(self, tool, cases, models, **options)).run()
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

@@ -115,9 +115,11 @@ PAGES = {
         ],
     ),
     "Evaluation": (
-        "What `host.evaluate` and `host.surface` take and give; see [Will a model use it rightly?](../evaluation.md).",
+        "What `host.evaluate`, `host.ablate` and `host.surface` take and give; see "
+        "[Will a model use it rightly?](../evaluation.md).",
         [
             "mcp_magic.Evaluation",
+            "mcp_magic.evaluation.ablation.Ablation",
             "mcp_magic.evaluation.run.EvaluationOptions",
             "mcp_magic.evaluation.cases.Case",
             "mcp_magic.evaluation.statistics.Comparison",

@@ -328,17 +328,21 @@ class Evaluation:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: shares with intervals, differences, errors, and the cases that went wrong."""
+        parts = self.notes()
+        if any(trial.match for trial in self._plan.trials.values()):
+            parts.append(self._table())
+        for notes in (self._differences(), self.errors()):
+            parts += [Part.stack(*map(Part.note, notes))] if notes else []
+        return [*parts, *self._wrong()]
+
+    def notes(self) -> list[Part]:
+        """Return what is said first: how many runs there are, why it stopped, and remarks."""
         parts = [Part.note(f"{SIGNS[self._state]} {self._title}, {', '.join(self._figures)}")]
         if self.problem:
             rest = sum(1 for _ in self._plan.waiting())
             goes_on = f"; `await {self.name()}.resume()` makes the other {plural(rest, 'runs')}" if rest else ""
             parts.append(Part.note(f"It stopped: {self.problem}{goes_on}"))
-        parts += map(Part.note, self._plan.remarks)
-        if any(trial.match for trial in self._plan.trials.values()):
-            parts.append(self._table())
-        for notes in (self._differences(), self._errors()):
-            parts += [Part.stack(*map(Part.note, notes))] if notes else []
-        return [*parts, *self._wrong()]
+        return [*parts, *map(Part.note, self._plan.remarks)]
 
     def _table(self) -> Part:
         """Return the share of each model and variant, with its interval as a bar."""
@@ -361,7 +365,7 @@ class Evaluation:
             interval = f"{share.low:.0%} to {share.high:.0%}" if share else "-"
             names = [one_line(name, 60) for name in (arm.model, *([arm.variant] if has_variants else []))]
             rows.append([*names, texts[0], interval, *texts[1:], len(self._of(number))])
-            bars.append(bar(share) if share else Markup())
+            bars.append(bar(share.low, share.high, share.value, str(share)) if share else Markup())
         cells = [
             [
                 joined([value, drawn], " ") if header == INTERVAL else value
@@ -384,7 +388,7 @@ class Evaluation:
         texts = [f"{arm} against {first}: {other}" for (arm, first, _), other in zip(pairs, adjusted, strict=True)]
         return [one_line(text, 200) for text in texts]
 
-    def _errors(self) -> list[str]:
+    def errors(self) -> list[str]:
         """Return the errors of runs, the most common first."""
         counts = Counter(trial.error for trial in self._plan.trials.values() if trial.error)
         commonest = counts.most_common(SHOWN_ERRORS)
@@ -483,13 +487,15 @@ def note_of(trial: Trial) -> Markup:
     return tag("p", called(trial) or NO_CALL)
 
 
-def bar(share: Share) -> Markup:
-    """Return an interval of a share as a bar from 0 to 100 %, with a mark at the share."""
-    low, high, at = (100 * value for value in (share.low, share.high, share.value))
-    band, mark = "rgba(66,133,244,.45)", "currentColor"
+def bar(low: float, high: float, at: float, label: str, *, middle: bool = False) -> Markup:
+    """Return an interval as a bar from 0 to 1, with a mark at its figure, and one in the middle if that means zero."""
+    low, high, at = (100 * value for value in (low, high, at))
+    band, mark, zero = "rgba(66,133,244,.45)", "currentColor", "rgba(127,127,127,.7)"
     left, right = max(at - 1, 0), min(at + 1, 100)
     stops = f"transparent {low:.1f}%,{band} {low:.1f}%,{band} {left:.1f}%,{mark} {left:.1f}%,{mark} {right:.1f}%,"
     stops += f"{band} {right:.1f}%,{band} {high:.1f}%,transparent {high:.1f}%"
+    ground = f"linear-gradient(to right,{stops})"
+    if middle:
+        ground += f",linear-gradient(to right,transparent 49.5%,{zero} 49.5%,{zero} 50.5%,transparent 50.5%)"
     style = "display:inline-block;width:9em;height:.7em;border:1px solid rgba(127,127,127,.5);"
-    style += f"background:linear-gradient(to right,{stops})"
-    return Markup(f'<span role="img" aria-label="{html.escape(str(share))}" style="{style}"></span>')
+    return Markup(f'<span role="img" aria-label="{html.escape(label)}" style="{style}background:{ground}"></span>')

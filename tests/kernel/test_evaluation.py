@@ -66,3 +66,20 @@ def test_broken_gate_stops_run_all(frontend):
     cell = frontend.run(CELL.replace("--runs 2", "--tools-only --gate 'right >= 0.9'"), stdin=False)
     assert cell.ename == "CheckFailedError"
     assert cell.evalue.startswith("the evaluation fails: model: right is 67% [21%, 94%], not >= 0.9")
+
+
+def test_ablation_tells_what_a_sentence_is_worth(frontend):
+    frontend.run("%config MCPMagics.approval = 'auto'")
+    line = "%%mcp_eval --models $model --servers weather --ablate weather:forecast -o worth"
+    [shown] = frontend.run(CELL.replace(CELL.partition("\n")[0], line)).lines
+    assert "weather:forecast, 1 sentence: cannot tell: 1" in shown
+    assert frontend.line("(worth.tool, len(worth.evaluation), worth.ok)") == "('weather:forecast', 6, True)"
+
+
+def test_interrupted_ablation_goes_on(frontend):
+    frontend.run("%config MCPMagics.approval = 'auto'")
+    cell = frontend.start(SLOW.replace("--runs 2", "--ablate weather:forecast"))
+    frontend.shows(cell, "2 of 6 runs")
+    frontend.stop(cell)
+    assert "It stopped: interrupted; `await scores.resume()` makes the other 4 runs" in cell.lines[-1]
+    assert frontend.line("(type(scores).__name__, len(scores.evaluation))") == "('Ablation', 2)"

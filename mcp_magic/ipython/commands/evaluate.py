@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from mcp_magic.evaluation.ablation import Ablation
     from mcp_magic.evaluation.cases import Case
     from mcp_magic.evaluation.evaluation import Evaluation
 
@@ -31,29 +32,39 @@ TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")  # files whose rows are cases
 _NUMBERS = (("runs", 1), ("concurrency", 1), ("max_tokens", 1), ("max_turns", 1), ("max_cost", 0))
 
 
-async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation:
+async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation | Ablation:
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError("evaluations need LangGraph, and a Python in a browser has no package of it.")
     from mcp_magic.evaluation import gate
-    from mcp_magic.evaluation.evaluation import RESUMED
+    from mcp_magic.evaluation.evaluation import RESUMED, Evaluation
     from mcp_magic.junit import write_junit
 
     _check_options(arguments)
     bounds = [] if arguments.gate is None else gate.read_gate(invocation.text(arguments.gate))
     files = {name: _path(invocation, getattr(arguments, name)) for name in ("against", "junit", "save")}
     saved = None if files["against"] is None else gate.read_saved(files["against"])
-    evaluation = _evaluation(invocation, arguments)
-    evaluation.name = partial(_name, invocation.variables, evaluation)
+    result = await _evaluation(invocation, arguments)
+    evaluation = result if isinstance(result, Evaluation) else result.evaluation
+    evaluation.name = partial(_name, invocation.variables, result)
+    if result is not evaluation:
+        _refuse(arguments, ("variants", "gate", "against", "junit", "save"))
     if arguments.out:
-        invocation.shell.user_ns[arguments.out] = evaluation
+        invocation.shell.user_ns[arguments.out] = result
     with until_interrupted():
-        await (evaluation.run() if arguments.resume is None else evaluation.resume(**_typed(arguments, RESUMED)))
+        await (result.run() if arguments.resume is None else result.resume(**_typed(arguments, RESUMED)))
     if files["junit"] is not None:
         write_junit(files["junit"], gate.suites(evaluation, bounds))
     if files["save"] is not None:
         evaluation.save(files["save"])
     gate.check(evaluation, bounds, [] if saved is None else gate.falls(evaluation, saved, str(files["against"])))
-    return evaluation
+    return result
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Raise CommandError for options that an ablation does not have."""
+    if typed := [f"--{name}" for name in names if getattr(arguments, name) is not None]:
+        problem = "its variants are made of the tool as it is, to learn what each sentence adds"
+        raise CommandError(f"%%mcp_eval: --ablate does not go with {join_names(typed)}: {problem}.")
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -65,18 +76,23 @@ def _check_options(arguments: argparse.Namespace) -> None:
             raise CommandError(f"%%mcp_eval: --{name.replace('_', '-')} {value:g}: at least {least}.")
 
 
-def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation:
-    """Return the evaluation that is resumed, or a new one."""
+async def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation | Ablation:
+    """Return the evaluation or ablation that is resumed, or a new one."""
+    from mcp_magic.evaluation.ablation import Ablation, new_ablation
     from mcp_magic.evaluation.evaluation import Evaluation, new_evaluation
 
     if arguments.resume is None:
         cases, models = _cases(invocation, arguments), _models(invocation, arguments.models)
-        variants = _variants(invocation, arguments.variants)
-        return new_evaluation(invocation.host, cases, models, variants, **_options(invocation, arguments))
-    if (invocation.body or "").strip() or arguments.cases is not None or arguments.models is not None:
+        variants, options = _variants(invocation, arguments.variants), _options(invocation, arguments)
+        if arguments.ablate is not None:
+            tool = invocation.text(arguments.ablate)
+            return await new_ablation(invocation.host, tool, cases, models, **options)
+        return new_evaluation(invocation.host, cases, models, variants, **options)
+    names = ("cases", "models", "ablate")
+    if (invocation.body or "").strip() or any(getattr(arguments, name) is not None for name in names):
         raise CommandError("%%mcp_eval: --resume goes on with the same cases and models: leave these out.")
     evaluation = invocation.value(arguments.resume)
-    if not isinstance(evaluation, Evaluation):
+    if not isinstance(evaluation, Evaluation | Ablation):
         kind = type(evaluation).__name__
         raise ArgumentsError(f"--resume takes an Evaluation, for example --resume $scores, not {kind}")
     return evaluation
@@ -111,7 +127,7 @@ def _path(invocation: Invocation, word: str | None) -> Path | None:
     return None if word is None else invocation.path(invocation.text(word))
 
 
-def _name(variables: Mapping[str, Any], evaluation: Evaluation) -> str:
+def _name(variables: Mapping[str, Any], evaluation: Evaluation | Ablation) -> str:
     """Return the name of the variable that holds an evaluation; `_`, the latest output, if none does."""
     return next((name for name, value in variables.items() if value is evaluation and not name.startswith("_")), "_")
 
@@ -179,7 +195,8 @@ def _complete_variant(tab: Tab) -> list[str]:
 
 
 def _evaluations(tab: Tab) -> list[str]:
-    names = [name for name, value in tab.namespace.items() if type(value).__name__ == "Evaluation"]
+    kinds = ("Evaluation", "Ablation")
+    names = [name for name, value in tab.namespace.items() if type(value).__name__ in kinds]
     return completion.starting(tab, [f"${name}" for name in names if not name.startswith("_")])
 
 
@@ -216,6 +233,11 @@ _ARGUMENTS = (
         metavar="NAME=$SURFACE,...",
         complete=_complete_variant,
         help="tools as the models read them (`await host.surface(...)`); a NAME alone: as they are",
+    ),
+    Argument(
+        "--ablate",
+        metavar="SERVER:TOOL",
+        help="drop each sentence of its descriptions in turn, to see what it adds to right runs",
     ),
     Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
     Argument("--approve", choices=POLICIES, help="the policy where no consent rule matches"),
@@ -257,6 +279,7 @@ MCP_EVAL = Implementation(
         "Delete everything              -> no call",
         "",
         "%%mcp_eval --models $a --variants now,short=$surface --cases $df --tools-only",
+        "%%mcp_eval --models $a --ablate weather:get_weather --cases $df --tools-only --runs 5",
         "%%mcp_eval --cases cases.toml --models openai:gpt-5 --tools-only --gate 'right >= 0.9'",
     ),
     details=_DETAILS,

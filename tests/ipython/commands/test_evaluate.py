@@ -126,6 +126,18 @@ async def test_evaluation_goes_on_with_more_runs(magic):
     assert (len(scores), scores.name()) == (9, "scores")
 
 
+async def test_ablation_of_a_tool_is_an_option(magic, shell):
+    line = "--models $m --tools-only --ablate math:add -o worth"
+    worth = await magic.evaluate(line)
+    assert shell.user_ns["worth"] is worth
+    assert worth.tool == "math:add"
+    again = await magic.evaluate("--resume $worth --runs 2", None, worth=worth)
+    assert again is worth
+    assert set(worth.df["runs"]) == {2}
+    error = await magic.wrong(CommandError, f"{line} --gate 'right >= 0.9' --save s.json")
+    assert error.startswith("%%mcp_eval: --ablate does not go with --gate, --save: its variants are made of the")
+
+
 async def test_broken_gate_fails_the_cell_and_keeps_the_scores(magic, shell):
     line = "--models $m --tools-only -o scores --save s.json --junit report.xml"
     await magic.evaluate(f"{line} --gate 'right >= 0.9'")
