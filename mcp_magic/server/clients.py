@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult
+from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult, Tool
 from pydantic import ValidationError
 
 from mcp_magic.config.masking import mask_arguments, mask_url
@@ -19,6 +19,7 @@ from mcp_magic.config.parsing import working_directory
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CommandError
+from mcp_magic.protocol import check_output
 from mcp_magic.results.results import ResourceResult, ToolResult, value_of
 from mcp_magic.schema.secrets import MASK, is_declared_secret
 from mcp_magic.schema.validate import check_arguments
@@ -395,7 +396,8 @@ def _expectation(recording: Recording, group: Sequence[Exchange]) -> list[str]:
     if results[0].data is not None or results[0].texts:
         access = "result.data" if results[0].data is not None else "result.text"
         lines += _checked(access, [value_of(result) for result in results], group)
-        if lines[-1].startswith("jsonschema") and schema is not None and not exchange.is_failure:
+        is_checked = schema is not None and not exchange.is_failure and _is_fit(recording, group)
+        if lines[-1].startswith("jsonschema") and is_checked:
             lines.append("assert not result.unfit")
     elif exchange.method == "resources/read":
         lines += [f"assert result.mime_type == {literal(results[0].mime_type, PYTHON)}", "assert result.bytes"]
@@ -536,7 +538,7 @@ if __name__ == "__main__":
 def write_python(recording: Recording, target: Target, file: Path) -> Written:
     """Return a program on the Python SDK that sends the requests and prints the answers."""
     target = target.with_token()
-    blocks, remarks = _blocks(recording, lambda group: _python_request(recording.server, group))
+    blocks, remarks = _blocks(recording, lambda group: _python_request(recording, group))
     mode = ', mode="legacy"' if target.is_legacy else ""
     third = ["from mcp import Client", "from pydantic import BaseModel"]
     options = {name: target.options[name] for name in ("headers", "verify", "cert") if name in target.options}
@@ -583,8 +585,25 @@ def write_python(recording: Recording, target: Target, file: Path) -> Written:
     return Written(text, tuple(variables), len(blocks), (), (*target.remarks, *remarks))
 
 
-def _python_request(server: str, group: Sequence[Exchange]) -> _Block:
-    exchange = group[0]
+def _is_fit(recording: Recording, group: Sequence[Exchange]) -> bool:
+    """Whether the answers to a call fit the output schema of its tool."""
+    schema = recording.output_schema(group[0].name) if group[0].method == "tools/call" else None
+    if schema is None:
+        return True
+    tool = Tool(name=group[0].name, input_schema={}, output_schema=schema)
+    answers = [_read(CallToolResult, exchange) for exchange in group if "result" in exchange.answer]
+    return not any(check_output(answer, tool).unfit for answer in answers)
+
+
+def _check_output(recording: Recording, group: Sequence[Exchange]) -> None:
+    """Raise NoLiteralError for answers that the SDKs refuse."""
+    if not _is_fit(recording, group):
+        raise NoLiteralError("its answer does not fit the tool's output schema, so the SDKs refuse it")
+
+
+def _python_request(recording: Recording, group: Sequence[Exchange]) -> _Block:
+    _check_output(recording, group)
+    exchange, server = group[0], recording.server
     arguments, name = with_variables(exchange.arguments, server), with_variables(exchange.name, server)
     title, values = literal(name, PYTHON), literal(arguments, PYTHON, 12)
     match exchange.method:
@@ -644,7 +663,7 @@ function environment(name: string): string {
 def write_typescript(recording: Recording, target: Target, file: Path) -> Written:
     """Return a program on the TypeScript SDK that sends the requests and prints the answers."""
     target = target.with_token()
-    blocks, remarks = _blocks(recording, lambda group: _typescript_request(recording.server, group))
+    blocks, remarks = _blocks(recording, lambda group: _typescript_request(recording, group))
     helpers = ""
     imports = []
     if target.transport == "stdio":
@@ -682,8 +701,9 @@ def write_typescript(recording: Recording, target: Target, file: Path) -> Writte
     return Written(text, tuple(variables), len(blocks), (), (*target.remarks, *remarks))
 
 
-def _typescript_request(server: str, group: Sequence[Exchange]) -> _Block:
-    exchange = group[0]
+def _typescript_request(recording: Recording, group: Sequence[Exchange]) -> _Block:
+    _check_output(recording, group)
+    exchange, server = group[0], recording.server
     arguments, name = with_variables(exchange.arguments, server), with_variables(exchange.name, server)
     title = literal(name, TYPESCRIPT)
     given = f", arguments: {literal(arguments, TYPESCRIPT, 4)}"

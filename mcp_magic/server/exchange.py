@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.cassette.file import CassetteFile
 from mcp_magic.cassette.match import MEMBERS, key_of, read
+from mcp_magic.cassette.requests import object_of
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.errors import CassetteError, CommandError, MCPMagicError
 from mcp_magic.trace.trace import IN, OUT
@@ -111,6 +112,7 @@ class Recording:
         listings: Its definitions by kind, as the server wrote them.
         cassette: The file that it comes from, or None.
         has_log_in: Whether the session has a token that its spec does not have.
+        odd: What was wrong with lines of the cassette, which are left out.
     """
 
     server: str
@@ -122,6 +124,7 @@ class Recording:
     listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     cassette: Path | None = None
     has_log_in: bool = False
+    odd: tuple[str, ...] = ()
 
     def output_schema(self, tool: str) -> dict[str, Any] | None:
         """Return the output schema of a tool, or None."""
@@ -140,6 +143,7 @@ class Recording:
             if not exchange.hindrance:
                 groups.setdefault(exchange.key, []).append(exchange)
         remarks = [f"left out: {plural(count, 'requests')}: {why}" for why, count in hindrances.items()]
+        remarks += self.odd
         if (more := len(groups) - MOST) > 0:
             remarks.append(f"left out: the first {more:,} of {len(groups):,} different requests")
         return list(groups.values())[-MOST:], remarks
@@ -280,7 +284,8 @@ def recorded(path: Path, name: str | None = None, last: int | None = None) -> Re
     """
     if not path.exists():
         raise CassetteError(f"there is no cassette {path}; `%mcp record FILE` makes one.")
-    servers = read(CassetteFile(path).read()).servers
+    odd: list[str] = []
+    servers = read(CassetteFile(path).read(odd)).servers
     if not servers:
         raise CassetteError(f"{path} has no server; `%mcp record FILE` records one.")
     if name is None and len(servers) > 1:
@@ -295,7 +300,7 @@ def recorded(path: Path, name: str | None = None, last: int | None = None) -> Re
         raise CassetteError(f"{path} has no call, read or prompt of {name}: there is nothing to export.")
     head = sessions[0].head
     where = (str(head.get("transport", "")), str(head.get("where", "")))
-    return Recording(name, _last(exchanges, last), *where, None, opening, listings, path)
+    return Recording(name, _last(exchanges, last), *where, None, opening, listings, path, odd=tuple(odd))
 
 
 def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict[str, list[dict[str, Any]]]]:
@@ -316,12 +321,13 @@ def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict
             if "cursor" not in scene.params:
                 listings[kind] = []
             entries = answers[-1].get(member)
-            listings.setdefault(kind, []).extend(e for e in entries or () if isinstance(e, dict))
+            entries = entries if isinstance(entries, list) else []
+            listings.setdefault(kind, []).extend(entry for entry in entries if isinstance(entry, dict))
     return exchanges, opening, listings
 
 
 def _introduction(result: dict[str, Any]) -> dict[str, Any]:
     meta, versions = result.get("_meta"), result.get("supportedVersions")
-    info = result.get("serverInfo") or (meta or {}).get("io.modelcontextprotocol/serverInfo") or {}
+    info = result.get("serverInfo") or object_of(meta).get("io.modelcontextprotocol/serverInfo")
     version = result.get("protocolVersion") or (versions[-1] if isinstance(versions, list) and versions else None)
-    return {**result, "serverInfo": info if isinstance(info, dict) else {}, "protocolVersion": version}
+    return {**result, "serverInfo": object_of(info), "protocolVersion": version if isinstance(version, str) else None}

@@ -163,7 +163,8 @@ def _number(value: float, language: Language) -> str:
 
 def call_arguments(arguments: Mapping[str, Any], indent: int) -> str:
     """Return the code of arguments in a Python call: keywords if all names can be, else a dict."""
-    if not all(name.isascii() and name.isidentifier() and not iskeyword(name) for name in arguments):
+    others = [name for name in arguments if iskeyword(name) or name == "__debug__"]
+    if others or not all(name.isascii() and name.isidentifier() for name in arguments):
         return literal(arguments, PYTHON, indent)
     line = ", ".join(f"{name}={_line(value, PYTHON)}" for name, value in arguments.items())
     if len(line) + indent <= WIDTH - 30:

@@ -58,7 +58,7 @@ _PACKAGE = Path("node_modules") / "@modelcontextprotocol" / "client" / "package.
 
 def write_report(recording: Recording, target: Target, file: Path) -> Written:
     """Return the report as a file."""
-    return Written(page(recording, time.time()), requests=len(recording.exchanges))
+    return Written(page(recording, time.time()), requests=len(recording.exchanges), remarks=recording.odd)
 
 
 Write = Callable[[Recording, Target, Path], Written]

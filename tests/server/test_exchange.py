@@ -99,10 +99,28 @@ def test_odd_lines_of_a_cassette_throw_nothing_away(tmp_path):
     lines = [*call(1, result={"content": []}), odd, {"session": 1, "to": "client", "id": 8, "result": {}}]
     exchanges = recorded(written(tmp_path / "shop.jsonl", *HEAD, *lines)).exchanges
     assert [(exchange.name, exchange.arguments) for exchange in exchanges] == [("add", {"a": 1}), ("5", {})]
+    damaged = recorded(written(tmp_path / "shop.jsonl", *HEAD, *call(1, result={"content": []}), "no object"))
+    assert len(damaged.exchanges) == 1
+    assert "not a JSON object" in damaged.groups()[1][0]
     with pytest.raises(CassetteError, match="has no server"):
         recorded(written(tmp_path / "none.jsonl", {"cassette": 1}))
     with pytest.raises(CassetteError, match="there is no cassette"):
         recorded(tmp_path / "missing.jsonl")
+
+
+@pytest.mark.parametrize("odd", [5, "x", [1], {"a": 1}, True])
+def test_odd_opening_and_listing_are_passed_over(tmp_path, odd):
+    openings = {
+        "initialize": {"protocolVersion": odd, "serverInfo": odd},
+        "server/discover": {"supportedVersions": [odd], "_meta": odd},
+        "tools/list": {"tools": odd},
+    }
+    for method, result in openings.items():
+        question = {"session": 1, "to": "server", "id": 7, "method": method, "params": {}}
+        lines = [question, {"session": 1, "to": "client", "id": 7, "result": result}]
+        recording = recorded(written(tmp_path / "shop.jsonl", *HEAD[:2], *lines, *call(8, result={"content": []})))
+        recording.save(tmp_path / "again.jsonl")
+        assert recorded(tmp_path / "again.jsonl").exchanges[0].arguments == {"a": 8}
 
 
 def test_thousands_of_requests_are_cut_to_the_newest():

@@ -71,7 +71,7 @@ def test_masks_become_variables_of_the_environment(monkeypatch):
 
 def test_arguments_of_a_call_are_keywords_where_they_can_be():
     assert call_arguments({"text": "x", "n": 1}, 8) == 'text="x", n=1'
-    for name in ("class", "a b", "ﬁ", ""):
+    for name in ("class", "__debug__", "a b", "ﬁ", ""):
         assert call_arguments({name: 1}, 8).startswith("{")
     assert eval(f"dict({call_arguments({'text': 'x' * 80, 'n': [1] * 50}, 0)})") == {"text": "x" * 80, "n": [1] * 50}
 

@@ -76,22 +76,15 @@ async def test_odd_command_of_a_cassette_is_written_as_words(recording, tmp_path
 
 
 async def test_what_fails_is_not_written(recording, tmp_path):
-    output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    tools = [{"name": "count", "inputSchema": {"type": "object"}, "outputSchema": output}]
-    answer = {"result": {"content": [], "structuredContent": {"n": "many"}}}
-    recording = replace(
-        recording, exchanges=[Exchange("tools/call", {"name": "count"}, answer)], listings={"tools": tools}
-    )
+    file = tmp_path / "asyncio.py"  # a program of this name imports itself
     with pytest.raises(CheckFailedError) as failed:
-        await write_out(recording, "client", tmp_path / "client.py")
+        await write_out(recording, "client", file)
     says = str(failed.value)
     assert says.startswith(
-        "%mcp export: client.py failed against the recorded answers, so nothing was written. It said:"
+        "%mcp export: asyncio.py failed against the recorded answers, so nothing was written. It said:"
     )
-    assert "Invalid structured content returned by tool count" in says
-    assert not (tmp_path / "client.py").exists()
-    written = await write_out(recording, "pytest", tmp_path / "test_count.py")
-    assert written.tests == ("test_count",), "a session takes the answer, with a remark"
+    assert "Error" in says
+    assert not file.exists()
 
 
 @needs_node
@@ -168,3 +161,22 @@ async def test_file_of_another_kind_or_folder_is_refused(recording, tmp_path):
         await write_out(recording, "report", tmp_path / "no" / "r.html")
     with pytest.raises(CommandError, match="export writes pytest, client, report, not 'reprot'"):
         await Host().export(tmp_path / "shop.jsonl", "reprot", tmp_path / "r.html")
+
+
+async def test_answer_that_breaks_its_schema_does_not_stop_an_export(tmp_path):
+    tool = {"name": "get", "inputSchema": {"type": "object"}, "outputSchema": {"properties": {"r": {"enum": ["a"]}}}}
+    tape = [{"cassette": 1}, {"session": 1, "server": "shop", "transport": "stdio", "where": "python shop.py"}]
+    results = [{"r": "a"}, {"r": "***"}]
+    messages = [("tools/list", {}, {"tools": [tool]})]
+    for number, value in enumerate(results):
+        result = {"content": [], "structuredContent": value}
+        messages.append(("tools/call", {"name": "get", "arguments": {"n": number}}, result))
+    for number, (method, params, result) in enumerate(messages):
+        tape.append({"session": 1, "to": "server", "id": number, "method": method, "params": params})
+        tape.append({"session": 1, "to": "client", "id": number, "result": result})
+    recording = recorded(written(tmp_path / "shop.jsonl", *tape))
+    assert len((await write_out(recording, "pytest", tmp_path / "test_shop.py")).tests) == 2
+    for file in ("shop.py", "shop.ts"):
+        done = await write_out(recording, "client", tmp_path / file)
+        assert done.requests == 1
+        assert any("does not fit the tool's output schema" in remark for remark in done.remarks)
