@@ -13,7 +13,8 @@ TESTS := $(LEAN) -p tests.support.workers --workers $(WORKERS) --fork-scripts --
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/documents.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
-  notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb notebooks/views.ipynb
+  notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb notebooks/views.ipynb \
+  notebooks/contracts.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
