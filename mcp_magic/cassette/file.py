@@ -125,7 +125,8 @@ class CassetteFile:
 
     def damaged(self, place: str, problem: str) -> CassetteError:
         """Return an error with a problem, its place, and the command to record the cassette again."""
-        file = as_word(str(self.path)) or "FILE"
+        is_ours = self.path.suffix == ".jsonl"  # nobody shall overwrite a program
+        file = (as_word(str(self.path)) if is_ours else None) or "FILE"
         return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it again.")
 
     def _lines(self, odd: list[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:

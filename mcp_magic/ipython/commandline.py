@@ -140,6 +140,13 @@ class Invocation:
         """
         return parse_arguments(words, schema, evaluate=self.evaluate, cell=cell, notes=notes)
 
+    def show(self, value: Any) -> None:
+        """Show what a failed check is about, in a notebook: an error has no table. A program prints it itself."""
+        if self.cells.kernel is not None:
+            from IPython.display import display
+
+            display(value)  # type: ignore[no-untyped-call]
+
     def path(self, word: str) -> Path:
         """Return a typed path; a relative one is below the directory of the line."""
         return working_path(word)

@@ -205,6 +205,11 @@ class _Line:
             if problems := await self._connect(targets):
                 print(*problems, sep="\n", file=sys.stderr)
                 return FAILED
+            if self._command.name == "record" and "--again" not in self._words:
+                raise CommandError(
+                    f"{PROGRAM} record: it would end with this line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
+                    "records one, with MCP_MAGIC_CASSETTE_MODE=auto also several lines."
+                )
             if self._command.name == "serve" and "--stdio" in self._words:
                 await self._serve_stdio(out)
                 return DONE

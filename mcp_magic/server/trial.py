@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,7 +100,7 @@ async def write_out(
         CheckFailedError: It does not run against the recorded answers; nothing was written.
     """
     write = writer_of(kind, file)
-    if not file.parent.is_dir():
+    if not file.parent.is_dir() and not file.parent.parent.is_dir():
         raise ConfigError(f"{file} cannot be written: there is no folder {file.parent}")
     if kind == "report":
         written = write(recording, Target(recording.transport), file)
@@ -109,6 +110,8 @@ async def write_out(
         _check_secrets(recording, written)
         remark = await try_out(recording, target, file, write, reports)
         written = replace(written, remarks=tuple(filter(None, (*written.remarks, remark))))
+    with suppress(OSError):  # the next line says why
+        file.parent.mkdir(exist_ok=True)
     write_text(file, written.text)
     return written
 

@@ -28,12 +28,13 @@ from mcp_magic.cassette.cassette import LIKE_KEYS, SCHEMAS
 from mcp_magic.cassette.file import LARGEST
 from mcp_magic.cassette.masks import SHAPE, Comparison, Mask, infer_masks
 from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, object_of, task_end
-from mcp_magic.config.masking import Masker, named_secrets, to_json
+from mcp_magic.config.masking import Masker, long_enough, named_secrets, to_json
 from mcp_magic.display.document import Badge
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
+    ArgumentsError,
     CallCancelledError,
     CassetteError,
     DeniedError,
@@ -348,7 +349,7 @@ class _Server:
         self._name = name
         self._options = options
         environment = {value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS}
-        typed = {value for value in options.secrets.values() if isinstance(value, str) and value}
+        typed = long_enough(value for value in options.secrets.values() if isinstance(value, str))
         self._masker = Masker({*environment, *typed, *connection.spec.secrets, *connection.trace.secrets})
         self._recorded_tools = recording.definitions(name, "tools/list")
         self._live_tools: dict[str, Any] = {}
@@ -538,6 +539,21 @@ def _filled(value: Any, secrets: Mapping[str, Any]) -> Any:
     return [_filled(inner, secrets) for inner in value] if isinstance(value, list) else value
 
 
+def _masked_names(value: Any) -> set[str]:
+    """Return the names whose values are masked in parameters."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    names = {name for name, inner in value.items() if is_masked(inner)} if isinstance(value, dict) else set()
+    return names.union(*map(_masked_names, inside))
+
+
+def _check_names(path: Path, secrets: Iterable[str], params: Sequence[Any]) -> None:
+    masked = _masked_names([*params])
+    for name in secrets:
+        if name not in masked:
+            others = f"{did_you_mean(name, masked)} It has {join_names(sorted(masked))}." if masked else ""
+            raise ArgumentsError(f"{path} has no masked argument {one_line(name, 60)!r}.{others}")
+
+
 class Verifier:
     """Sends the requests of a cassette to live servers, one at a time; `verification` has what there is at any time.
 
@@ -559,6 +575,7 @@ class Verifier:
         self._reports = reports
         self._servers = [_Server(recording, name, live, options) for name, live in connections.items()]
         self._requests = [(server, request) for server in self._servers for request in server.requests]
+        _check_names(recording.path, options.secrets, [request.params for _, request in self._requests])
         self._rows = [_row(server, request, NOT_SENT) for server, request in self._requests]
         self._ignored: dict[str, None] = {}
         self._answers: list[tuple[Recorded, dict[str, Any]]] = []

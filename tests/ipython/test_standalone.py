@@ -138,6 +138,7 @@ def test_a_cassette_is_verified_against_declared_servers(program):
         ),
         pytest.param(["diff", "plain", "nope"], f"`{PROGRAM} --connect 'TARGET --name nope' ...` opens", id="connect"),
         pytest.param(["serve", "plain", "--stdio"], f"{PROGRAM} serve: --stdio and --pauses need", id="title"),
+        pytest.param(["record", "a.jsonl"], f"MCP_MAGIC_CASSETTE=FILE {PROGRAM} call", id="record"),
         pytest.param([], "no subcommand", id="nothing"),
     ],
 )

@@ -116,6 +116,10 @@ def test_verification_shows_what_differs_and_keeps_what_it_has(kernel, folder):
     assert failed.shown_error.startswith("CheckFailedError: 3 of 6 requests of shop.jsonl: ")
     [table] = failed.outputs
     assert "result.structuredContent.result: 3.0 -> 4.0" in " ".join(table["content"]["data"]["text/plain"].split())
+    failed = kernel.run("%mcp diff shop shop_next --check")
+    assert failed.ename == "CheckFailedError"
+    [table] = failed.outputs
+    assert table["content"]["data"]["text/plain"].startswith("from shop to shop_next\n")
     (folder / "hang").touch()
     running = kernel.start("v = %mcp verify shop.jsonl")
     until((folder / "started").exists, what="the tool has started")

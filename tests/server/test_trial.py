@@ -158,7 +158,11 @@ async def test_file_of_another_kind_or_folder_is_refused(recording, tmp_path):
         with pytest.raises(CommandError, match=f"--{kind} writes a file that ends in {ends}, not '{name}'"):
             await write_out(recording, kind, tmp_path / name)
     with pytest.raises(ConfigError, match="there is no folder"):
-        await write_out(recording, "report", tmp_path / "no" / "r.html")
+        await write_out(recording, "report", tmp_path / "no" / "such" / "r.html")
+    await write_out(recording, "report", tmp_path / "new" / "r.html")
+    assert (tmp_path / "new" / "r.html").exists()
+    with pytest.raises(ConfigError, match="cannot be written: Not a directory"):
+        await write_out(recording, "report", tmp_path / "new" / "r.html" / "r.html")
     with pytest.raises(CommandError, match="export writes pytest, client, report, not 'reprot'"):
         await Host().export(tmp_path / "shop.jsonl", "reprot", tmp_path / "r.html")
 

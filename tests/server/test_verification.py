@@ -453,6 +453,10 @@ async def test_secret_of_a_request_is_skipped_or_given(tape, host):
     status, difference = outcomes(await host.verify(tape, secrets={"token": "wrong-1234"}))[request]
     assert status == "changed value"
     assert difference == 'result.structuredContent.result: "welcome" -> "no entry with ***"'
+    _, difference = outcomes(await host.verify(tape, secrets={"token": "e"}))[request]
+    assert difference == 'result.structuredContent.result: "welcome" -> "no entry with e"'  # no letter is masked
+    with pytest.raises(ArgumentsError, match=r"has no masked argument 'toke'\. Did you mean 'token'\? It has "):
+        await host.verify(tape, secrets={"toke": "sesame-1234"})
 
 
 async def test_cassette_with_wrong_lines_is_read_as_far_as_it_can_be(tape, host):

@@ -22,6 +22,7 @@ from mcp_magic.map.pace import read_rate
 from mcp_magic.map.plan import CONCURRENCY, Step
 from mcp_magic.map.rows import FILES, PerRow, column_source, read_table
 from mcp_magic.map.run import MapRun, map_steps
+from mcp_magic.results.results import CheckFailedError
 from mcp_magic.schema.commandline import parse_arguments, read_item
 from mcp_magic.schema.convert import to_json_value
 from mcp_magic.schema.words import split_line
@@ -347,7 +348,11 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
     options = {"levels": levels, "rate": rate, "seconds": arguments.seconds, "timeout": timeout}
     options["reports"] = invocation.host.reports
     bench = await run_bench(connection, tool.name, values, **options)
-    return bench.check(under, errors)
+    try:
+        return bench.check(under, errors)
+    except CheckFailedError:
+        invocation.show(bench)
+        raise
 
 
 BENCH = Implementation(

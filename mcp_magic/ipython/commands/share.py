@@ -231,7 +231,7 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     return Listing(
         rows,
         title="Served to other programs on this machine",
-        columns=("server", "url", "token in", *mocks),
+        columns=("server", "url", *mocks, "token in"),  # only the last column shows a long path whole
         empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel",
         note="Programs send the header `Authorization: Bearer TOKEN`. A server is served until --stop or the end "
         "of the kernel."
@@ -631,6 +631,7 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Change
     if broken:
         outdated = f"\n  {connection.outdated}" if connection.outdated else ""
         summary = broken.summary(changes.title.removeprefix(f"{connection.name} "))
+        invocation.show(changes)
         raise CheckFailedError(f"%mcp diff: {summary}{outdated}", changes)
     return changes
 

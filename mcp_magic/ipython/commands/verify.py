@@ -40,10 +40,7 @@ async def _verify(invocation: Invocation, arguments: argparse.Namespace) -> Veri
     if arguments.junit is not None:
         write_text(invocation.path(invocation.text(arguments.junit)), verification.junit())
     if run.has_ended and not verification.ok:
-        if invocation.cells.kernel is not None:  # an error has no table
-            from IPython.display import display
-
-            display(verification)  # type: ignore[no-untyped-call]
+        invocation.show(verification)
         verification.check()
     return verification
 
