@@ -455,7 +455,7 @@ async def test_secret_of_a_request_is_skipped_or_given(tape, host):
     assert difference == 'result.structuredContent.result: "welcome" -> "no entry with ***"'
     _, difference = outcomes(await host.verify(tape, secrets={"token": "e"}))[request]
     assert difference == 'result.structuredContent.result: "welcome" -> "no entry with e"'  # no letter is masked
-    with pytest.raises(ArgumentsError, match=r"has no masked argument 'toke'\. Did you mean 'token'\? It has "):
+    with pytest.raises(ArgumentsError, match=r"has no masked argument 'toke'\. Did you mean 'token'\? It has token\."):
         await host.verify(tape, secrets={"toke": "sesame-1234"})
 
 
