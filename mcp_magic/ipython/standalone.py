@@ -207,7 +207,7 @@ class _Line:
                 return FAILED
             if self._command.name == "record" and "--again" not in self._words:
                 raise CommandError(
-                    f"{PROGRAM} record: it would end with this line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
+                    f"{PROGRAM} record: it ends with its line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
                     "records one, with MCP_MAGIC_CASSETTE_MODE=auto also several lines."
                 )
             if self._command.name == "serve" and "--stdio" in self._words:

@@ -547,7 +547,7 @@ def _masked_names(value: Any) -> set[str]:
 
 
 def _check_names(path: Path, secrets: Iterable[str], params: Sequence[Any]) -> None:
-    masked = _masked_names([[*object_of(one).values()] for one in params])
+    masked = _masked_names([[*object_of(request).values()] for request in params])
     for name in secrets:
         if name not in masked:
             others = f"{did_you_mean(name, masked)} It has {join_names(sorted(masked))}." if masked else ""
