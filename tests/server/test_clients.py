@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import suppress
 
@@ -10,7 +11,8 @@ import pytest
 from mcp_magic import Host
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import CommandError, ProtocolError, ToolError
-from mcp_magic.server.clients import schema_of
+from mcp_magic.server.clients import Target, schema_of, write_tests
+from mcp_magic.server.exchange import Exchange, Recording
 from tests.environments import needs_node
 from tests.support.exporting import KEY, TOKEN, node_project, node_run, pytest_run, ran, shop
 from tests.support.protected_server import logged_in
@@ -161,3 +163,11 @@ def test_schema_of_several_values_holds_what_they_share():
         },
         "required": ["a", "c"],
     }
+
+
+@pytest.mark.parametrize(("value", "is_compared"), [(1795898637.338, False), (1795898637, True), (4.5, True)])
+def test_time_on_a_cassette_is_not_compared(tmp_path, value, is_compared):
+    answer = {"result": {"content": [{"type": "text", "text": json.dumps({"at": value})}]}}
+    recording = Recording("shop", [Exchange("tools/call", {"name": "status"}, answer)], "stdio", "shop")
+    text = write_tests(recording, Target("stdio", ["python", "shop.py"]), tmp_path / "test_shop.py").text
+    assert (f'assert result.data == {{"at": {value}}}' in text) == is_compared
