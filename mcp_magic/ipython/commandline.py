@@ -16,7 +16,7 @@ from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import command_words, working_directory, working_path
 from mcp_magic.display.document import terminal_width
 from mcp_magic.display.listing import Text
-from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError
+from mcp_magic.errors import ArgumentsError, CommandError, ConfigError, UnknownServerError
 from mcp_magic.schema.commandline import REFERENCE, as_command, parse_arguments, unescape_word
 
 if TYPE_CHECKING:
@@ -150,6 +150,16 @@ class Invocation:
     def path(self, word: str) -> Path:
         """Return a typed path; a relative one is below the directory of the line."""
         return working_path(word)
+
+    def new_file(self, word: str | None) -> Path | None:
+        """Return the path of a file that is to be written at the end, or None; ConfigError where it has no place."""
+        if word is None:
+            return None
+        path = self.path(self.text(word))
+        if path.is_dir() or not path.parent.is_dir():
+            why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise ConfigError(f"{path} cannot be written: {why}; nothing was sent")
+        return path
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
 
     _check_options(arguments)
     bounds = [] if arguments.gate is None else gate.read_gate(invocation.text(arguments.gate))
-    files = {name: _path(invocation, getattr(arguments, name)) for name in ("against", "junit", "save")}
+    files = {name: invocation.new_file(getattr(arguments, name)) for name in ("junit", "save")}
+    files["against"] = _path(invocation, arguments.against)
     saved = None if files["against"] is None else gate.read_saved(files["against"])
     result = await _evaluation(invocation, arguments)
     evaluation = result if isinstance(result, Evaluation) else result.evaluation

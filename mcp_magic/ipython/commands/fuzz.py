@@ -25,6 +25,7 @@ async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzRe
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%mcp fuzz: -o {arguments.out}: a Python variable's name is expected.")
     host = invocation.host
+    tests, junit = invocation.new_file(arguments.pytest), invocation.new_file(arguments.junit)
     fuzz = await host.plan_fuzz(
         arguments.target,
         allow=arguments.allow,
@@ -43,10 +44,10 @@ async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzRe
         invocation.shell.user_ns[arguments.out] = report
     with until_interrupted():
         await fuzz.run()
-    if arguments.pytest is not None and report.failures:
-        write_text(invocation.path(invocation.text(arguments.pytest)), report.pytest)
-    if arguments.junit is not None:
-        write_junit(invocation.path(invocation.text(arguments.junit)), [report.suite])
+    if tests is not None and report.failures:
+        write_text(tests, report.pytest)
+    if junit is not None:
+        write_junit(junit, [report.suite])
     return report if report.ended else report.check()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def _verify(invocation: Invocation, arguments: argparse.Namespace) -> Verification:
     from mcp_magic.server.verification import SECONDS, verifier
 
-    host, settings = invocation.host, invocation.settings
+    host, settings, junit = invocation.host, invocation.settings, invocation.new_file(arguments.junit)
     run = verifier(
         invocation.path(invocation.text(arguments.file)),
         arguments.servers,
@@ -37,8 +37,8 @@ async def _verify(invocation: Invocation, arguments: argparse.Namespace) -> Veri
     with until_interrupted():
         await run.run()
     verification = run.verification
-    if arguments.junit is not None:
-        write_text(invocation.path(invocation.text(arguments.junit)), verification.junit())
+    if junit is not None:
+        write_text(junit, verification.junit())
     if run.has_ended and not verification.ok:
         invocation.show(verification)
         verification.check()

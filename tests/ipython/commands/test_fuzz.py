@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcp_magic import ArgumentsError, CommandError, DeniedError, UnknownServerError, host
+from mcp_magic import ArgumentsError, CommandError, ConfigError, DeniedError, UnknownServerError, host
 from mcp_magic.fuzz.report import FuzzReport
 from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.commands import COMMANDS
@@ -58,6 +58,8 @@ LINES: dict[str, tuple[type[Exception], str]] = {
     "fuzz shop:delete": (ArgumentsError, "shop:delete is not marked read-only"),
     "fuzz shop:delete --allow delete": (DeniedError, "you cannot be asked here"),
     "fuzz shop --examples none": (CommandError, "expected a whole number, got 'none'"),
+    "fuzz shop --junit no/j.xml": (ConfigError, "there is no folder"),
+    "fuzz shop --pytest .": (ConfigError, "it is a folder; nothing was sent"),
     "fuzz shop --seconds 0": (CommandError, "expected seconds above 0"),
     "fuzz shop -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
 }
