@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.rules import Rule as Rule
     from mcp_magic.errors import *  # noqa: F403
     from mcp_magic.evaluation.evaluation import Evaluation as Evaluation
+    from mcp_magic.evaluation.judge import judge as judge
     from mcp_magic.flight.request import Answerers as Answerers
     from mcp_magic.flight.request import Limits as Limits
     from mcp_magic.jobs import Job as Job
@@ -98,6 +99,7 @@ _MODULES = {
     "mcp_magic.map.plan": ("MapItem",),
     "mcp_magic.map.rows": ("col",),
     "mcp_magic.evaluation.evaluation": ("Evaluation",),
+    "mcp_magic.evaluation.judge": ("judge",),
     "mcp_magic.map.run": ("MapRun",),
     "mcp_magic.notebook": ("Host", "host"),
     "mcp_magic.results": ("PromptResult", "ResourceResult", "ToolResult"),

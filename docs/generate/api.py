@@ -120,6 +120,7 @@ PAGES = {
         [
             "mcp_magic.Evaluation",
             "mcp_magic.evaluation.ablation.Ablation",
+            "mcp_magic.judge",
             "mcp_magic.evaluation.run.EvaluationOptions",
             "mcp_magic.evaluation.cases.Case",
             "mcp_magic.evaluation.statistics.Comparison",

@@ -30,7 +30,8 @@ on in the next one.
 In TOML, a `[[case]]` has `request` (a text or a list of messages), `expected` (a text as after the arrow, or with it,
 or a list of tables with `tool` and `arguments`, whose order the key `order` may name by its arrow), `check`, `name` and
 `tags`. The columns of a table have the same names. `check` is a function of the run; as a text it is a Python
-expression with `run`, or one that gives a function. Expressions are evaluated as the code of whoever gives the cases.
+expression with `run`, or one that gives a function: `judge("openai:gpt-5", "Does the answer say that it rains?")`.
+Expressions are evaluated as the code of whoever gives the cases.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class Case:
     Attributes:
         request: A text, or the messages of a conversation, of which the last is to be answered.
         expected: The expected calls; None if only `check` decides.
-        check: A function of the run, or None.
+        check: A function of the run, such as a `judge`, or None.
         name: A unique name among the cases that are read together: the given one, or the beginning of the request.
         tags: Words to select cases by.
         place: Where the case is, such as "line 3", for messages.
@@ -489,12 +490,19 @@ def _is_message(item: Any) -> bool:
 def _check(check: Any, evaluate: Evaluate) -> Callable[[Any], Any] | None:
     if isinstance(check, str):
         try:
-            check = _evaluated(check.strip(), "run", evaluate)
+            check = _evaluated(check.strip(), "run", _with_judge(evaluate) if "judge(" in check else evaluate)
         except ArgumentsError as error:
             raise FieldError(str(error), "check") from None
     if check is not None and not callable(check):
         raise FieldError(f"expected a function, or an expression with `run`, got {kind_of(check)}.", "check")
     return check  # type: ignore[no-any-return]
+
+
+def _with_judge(evaluate: Evaluate) -> Evaluate:
+    """Return what evaluates an expression in which `judge` is the function of that name."""
+    from mcp_magic.evaluation.judge import judge
+
+    return lambda source: evaluate(f"lambda judge: ({source}\n)")(judge)
 
 
 def _tags(tags: Any) -> tuple[str, ...]:

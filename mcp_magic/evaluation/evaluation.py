@@ -29,6 +29,7 @@ from mcp_magic.display.document import (
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CallCancelledError, ConfigError
 from mcp_magic.evaluation.cases import NO_CALL, read_cases
+from mcp_magic.evaluation.judge import Judge
 from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options
 from mcp_magic.evaluation.statistics import Comparison, Share, adjust, compare, share_of
 from mcp_magic.flight.progress import SIGNS, State, Stopwatch
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.evaluation.cases import Case
+    from mcp_magic.evaluation.judge import Opinion
     from mcp_magic.langchain.variants import Variant
 
 RESUMED = ("runs", "concurrency", "rate", "timeout", "max_cost", "max_tokens")
@@ -156,7 +158,8 @@ class Evaluation:
         """A row for each run.
 
         Its columns are case, model, variant, number (of the run), right, right_tool, right_arguments, calls (their
-        number), turns, tokens_in, tokens_out, cost (US dollars), seconds, error, why (what is wrong), called and run
+        number), turns, tokens_in, tokens_out, cost (US dollars), seconds, error, why (what is wrong), called,
+        checked_by (the expected calls, a function, or the opinion of a judge), opinion (what the judge says) and run
         (the `AgentRun`). Without an outcome, `right` is missing.
         """
         import pandas as pd
@@ -187,6 +190,8 @@ class Evaluation:
             "error": trial.error or None,
             "why": str(match) if match is not None and not match.right else None,
             "called": called(trial),
+            "checked_by": checked_by(self.cases[trial.case], trial) if self.cases else "",
+            "opinion": None if trial.opinion is None else str(trial.opinion),
         }
 
     def outcomes(self) -> Iterator[tuple[Arm, list[list[float]]]]:
@@ -333,6 +338,8 @@ class Evaluation:
             parts.append(self._table())
         for notes in (self._differences(), self.errors()):
             parts += [Part.stack(*map(Part.note, notes))] if notes else []
+        if opinions := [trial.opinion for trial in self._plan.trials.values() if trial.opinion is not None]:
+            parts.append(Part.note(_about(opinions)))
         return [*parts, *self._wrong()]
 
     def notes(self) -> list[Part]:
@@ -480,6 +487,24 @@ def _no_call_last(name: str) -> tuple[bool, str]:
 def called(trial: Trial) -> str:
     """Return the calls of a run as a line."""
     return one_line(", ".join(f"{tool}({call_line(arguments, None)})" for tool, arguments in trial.calls), CALLS)
+
+
+def checked_by(case: Case, trial: Trial) -> str:
+    """Return what decides whether a run is right; what a judge says is an opinion."""
+    parts = ["expected calls"] if case.expected is not None else []
+    if trial.opinion is not None:
+        parts.append(f"opinion of {trial.opinion.judge}")
+    elif case.check is not None and not isinstance(case.check, Judge):
+        parts.append("function")
+    return ", ".join(parts)
+
+
+def _about(opinions: Sequence[Opinion]) -> str:
+    """Return how many runs were judged by a model, and for how many tokens."""
+    names = join_names(dict.fromkeys(one_line(opinion.judge, 60) for opinion in opinions), 4)
+    tokens = sum(opinion.tokens for opinion in opinions)
+    used = f", for {tokens:,} tokens" if tokens else ""
+    return f"In {plural(len(opinions), 'runs')} an opinion of {names} decides{used}"
 
 
 def note_of(trial: Trial) -> Markup:

@@ -15,6 +15,7 @@ from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
+from mcp_magic.evaluation.judge import Judge
 from mcp_magic.evaluation.statistics import compare
 from mcp_magic.results.results import CheckFailedError
 
@@ -151,8 +152,25 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def refuse_opinions(evaluation: Evaluation, bounds: Sequence[Bound], *, against: bool = False) -> None:
+    """Raise ArgumentsError if shares are bounded, or compared, that rest on nothing but the opinions of judges."""
+    gates = [f"the gate {str(bound)!r}" for bound in bounds if bound.measure in SHARES]
+    gates += ["the comparison with an earlier evaluation"] if against else []
+    judged = {trial.case for trial in evaluation.trials if trial.opinion is not None}
+    are_opinions = [
+        case.expected is None and (isinstance(case.check, Judge) or number in judged)
+        for number, case in enumerate(evaluation.cases)
+    ]
+    if gates and all(are_opinions):
+        raise ArgumentsError(
+            f"{gates[0]} would rest on nothing but opinions of models: a judge alone decides each case. Give cases "
+            "expected calls or a function as their check, or bound failed, tokens, cost or seconds"
+        )
+
+
 def check(evaluation: Evaluation, bounds: Sequence[Bound] = (), problems: Sequence[str] = ()) -> None:
     """Raise CheckFailedError if a bound is broken, or if there are problems; its `result` is the evaluation."""
+    refuse_opinions(evaluation, bounds)
     if problems := [*misses(evaluation, bounds), *problems]:
         wrong = [f"wrong: {text}" for text in evaluation.wrong_cases()[:SHOWN]]
         raise CheckFailedError("\n  ".join([f"the evaluation fails: {'; '.join(problems)}", *wrong]), evaluation)

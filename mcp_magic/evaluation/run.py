@@ -46,6 +46,7 @@ from mcp_magic.consent.consent import PERSON, Request
 from mcp_magic.consent.rules import Rule, exactly
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError
+from mcp_magic.evaluation.judge import Judge, Opinion
 from mcp_magic.evaluation.matching import Match, Matcher
 from mcp_magic.flight.deadline import check_seconds
 from mcp_magic.flight.progress import ProgressMeter, summed_up_in
@@ -77,6 +78,8 @@ MAX_ERROR = 500  # characters of the error of a run
 
 REFUSED = re.compile(r"\(HTTP (?:429|503|529)(?:, to be tried again in (\d+) s)?\)")
 """An error of a model whose provider wants fewer requests (`agent/failures.py`)."""
+
+UNJUDGED = "the judge gave no opinion"  # how the error of a run begins whose judge failed
 
 ASKER = "agent evaluation"  # who calls the tools, for consent and the audit
 
@@ -187,6 +190,7 @@ class Trial:
         seconds: How long it took.
         error: Why it has no outcome, or what kept it from its end; "" if nothing did.
         run: The run of the agent; None if the journal has it.
+        opinion: What a judge says of it, if one was asked.
     """
 
     case: int
@@ -201,6 +205,7 @@ class Trial:
     seconds: float = 0.0
     error: str = ""
     run: AgentRun | None = None
+    opinion: Opinion | None = None
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -300,8 +305,11 @@ class Scorer:
         self._registry = registry
         self._matcher = matcher_of(registry)
 
-    async def score(self, trial: Trial, case: Case, run: AgentRun) -> None:
-        """Set the figures of a run and its match, which is None if the model has not taken a turn."""
+    async def score(self, trial: Trial, case: Case, run: AgentRun, archive: Archive | None = None) -> None:
+        """Set the figures of a run and its match, which is None if the model has not taken a turn.
+
+        Without the answer of a judge it is None, too. A judge is asked only about a run that has the expected calls.
+        """
         messages, usage = run.messages, usage_of(run.messages)
         trial.run, trial.seconds = run, run.seconds
         trial.calls = tuple(self._calls(messages))
@@ -314,8 +322,14 @@ class Scorer:
         match = Match(True, True, None)
         if case.expected is not None:
             match = self._matcher.match(case.expected, trial.calls)
-        if case.check is not None and (problem := await _check_problem(case.check, run)):
-            match = replace(match, right=False, differences=(*match.differences, problem))
+        if case.check is not None and (match.right or not isinstance(case.check, Judge)):
+            try:
+                problem = await _check_problem(case, trial, run, archive)
+            except ModelError as error:
+                trial.error = one_line(f"{UNJUDGED}: {str(error).partition(chr(10))[0]}", MAX_ERROR)
+                return
+            if problem:
+                match = replace(match, right=False, differences=(*match.differences, problem))
         trial.match = match
 
     def _calls(self, messages: Iterable[BaseMessage]) -> Iterator[ToolCall]:
@@ -337,15 +351,24 @@ def _hindrance(messages: Sequence[BaseMessage]) -> str:
     return f"ended by {stop} before the work was done" if stop else ""
 
 
-async def _check_problem(check: Callable[[Any], Any], run: AgentRun) -> str:
-    """Return why a check of a case fails, or ""."""
-    try:
-        outcome = check(run)
-        outcome = await outcome if inspect.isawaitable(outcome) else outcome
-    except AssertionError as error:
-        return f"the check fails: {one_line(str(error).partition(chr(10))[0], 200) or 'an assertion does not hold'}"
-    except Exception as error:
-        return f"the check raises {type(error).__name__}: {one_line(str(error), 200)}"
+async def _check_problem(case: Case, trial: Trial, run: AgentRun, archive: Archive | None) -> str:
+    """Return why a check of a case fails, or "". Raises ModelError if a judge gives no opinion."""
+    check: Any = case.check
+    if isinstance(check, Judge):
+        outcome: Any = await check.opinion(run, archive)
+    else:
+        try:
+            outcome = check(run)
+            outcome = await outcome if inspect.isawaitable(outcome) else outcome
+        except AssertionError as error:
+            return f"the check fails: {one_line(str(error).partition(chr(10))[0], 200) or 'an assertion does not hold'}"
+        except ModelError:  # of a judge that the function asks
+            raise
+        except Exception as error:
+            return f"the check raises {type(error).__name__}: {one_line(str(error), 200)}"
+    if isinstance(outcome, Opinion):
+        trial.opinion = outcome
+        return "" if outcome.yes else outcome.problem
     return "" if outcome or outcome is None else f"the check fails: it returns {outcome!r:.80}"
 
 
@@ -405,6 +428,18 @@ class Archive:
         """Keep a run."""
         stored = {"model": run.model, "seconds": round(run.seconds, 4), "messages": messages_to_dict(run.messages)}
         self.journal.write(self._numbers[key[1]], _case_key(case), key[2], json.dumps(stored, default=str))
+
+    def find_opinion(self, judge: Judge, key: bytes) -> str | None:
+        """Return the answer of a judge about a run, or None."""
+        return self.journal.find(self._judge_number(judge), key, 0)[1]
+
+    def keep_opinion(self, judge: Judge, key: bytes, answer: str) -> None:
+        """Keep the answer of a judge."""
+        self.journal.write(self._judge_number(judge), key, 0, answer)
+
+    def _judge_number(self, judge: Judge) -> int:
+        number, _ = self.journal.tool(f"judge {judge.name}", judge.question, "")
+        return number
 
 
 def _case_key(case: Case) -> bytes:
@@ -482,6 +517,9 @@ class Spent:
         self.runs += 1
         self.tokens += trial.tokens_in + trial.tokens_out
         self.dollars += trial.cost or 0.0
+        if trial.opinion is not None:
+            self.tokens += trial.opinion.tokens
+            self.dollars += trial.opinion.cost or 0.0
 
 
 def registry_of(host: Host, settings: AgentSettings) -> Registry:
@@ -562,10 +600,15 @@ class _Lane:
         """Take note of an outcome, or of a failure of the model."""
         if trial.match is not None:
             self.failures = -1
-        elif not trial.turns and self.failures >= 0 and not trial.error.startswith(TIMED_OUT):
+        elif self._is_failure(trial) and self.failures >= 0 and not trial.error.startswith(TIMED_OUT):
             self.failures += 1
             if self.failures >= HOPELESS:
                 self.problem = trial.error
+
+    @staticmethod
+    def _is_failure(trial: Trial) -> bool:
+        """Whether the model has failed, or the judge, without whom no run has an outcome."""
+        return not trial.turns or trial.error.startswith(UNJUDGED)
 
 
 TIMED_OUT = "timed out"
@@ -642,7 +685,7 @@ class Execution:
             case = self._plan.cases[key[0]]
             if (run := archive.find(key, case)) is not None:
                 trial = Trial(*key)
-                await self._scorers[key[1]].score(trial, case, run)
+                await self._scorers[key[1]].score(trial, case, run, archive)
                 self._end(trial)
                 await asyncio.sleep(0)
 
@@ -741,7 +784,7 @@ class Execution:
                     is_refused = not lane.pace.is_stuck
             except Exception as error:  # a bug of the model's class, or of a server: it is this run's
                 trial.error = one_line(f"{type(error).__name__}: {error}", MAX_ERROR)
-            await self._scorers[key[1]].score(trial, case, run)
+            await self._scorers[key[1]].score(trial, case, run, self._plan.archive)
             if not is_refused or trial.calls:
                 if self._plan.archive is not None and trial.match is not None:
                     self._plan.archive.keep(key, case, run)  # before it counts

@@ -26,7 +26,7 @@ async def evaluation(host):
 
 async def test_frame_has_a_row_for_each_run(evaluation):
     df = evaluation.df
-    assert df.columns.tolist() == [*COLUMNS, "error", "why", "called", "run"]
+    assert df.columns.tolist() == [*COLUMNS, "error", "why", "called", "checked_by", "opinion", "run"]
     assert len(df) == 4 * 2 * 2
     assert df["case"].unique().tolist() == [case.text for case in evaluation.cases]
     assert [df[name].dtype for name in ("right", "calls", "cost")] == ["bool", "int64", "float64"]

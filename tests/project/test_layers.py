@@ -72,7 +72,14 @@ MIDDLEWARE = {
     "SkillsMiddleware",
     "ToolSearchMiddleware",
 }
-LANGCHAINS = {"Evaluation", "OfflineModel", "ScriptedModel", "build_graph", *MIDDLEWARE}  # models, graphs, runs of them
+LANGCHAINS = {
+    "Evaluation",
+    "OfflineModel",
+    "ScriptedModel",
+    "build_graph",
+    "judge",
+    *MIDDLEWARE,
+}  # models, graphs, runs of them
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 
 

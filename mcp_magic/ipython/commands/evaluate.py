@@ -49,6 +49,7 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
     evaluation.name = partial(_name, invocation.variables, result)
     if result is not evaluation:
         _refuse(arguments, ("variants", "gate", "against", "junit", "save"))
+    gate.refuse_opinions(evaluation, bounds, against=saved is not None)
     if arguments.out:
         invocation.shell.user_ns[arguments.out] = result
     with until_interrupted():
@@ -260,7 +261,7 @@ _ARGUMENTS = (
 _DETAILS = (
     "A case is a request and the calls that are expected: in order (->), in any order (~>), at least these (>=), or "
     "`no call`. An argument is a value, * for any, or {value > 3}. Columns of a table, and keys of a [[case]] in TOML: "
-    "request, expected, check (a function of the AgentRun), name.\n\n"
+    "request, expected, check (a function of the AgentRun, or `judge(model, question)`), name.\n\n"
     "The table has the share of right runs of each model and variant, with a 95 % interval; differences are between "
     "pairs of cases. A run is an agent's: calls need its consent, and you are asked once about all tools that only "
     "read. Interrupt or Stop keeps the runs so far. The Evaluation has .df, .summary, .confusion, .compare(a, b), "

@@ -147,6 +147,15 @@ async def test_broken_gate_fails_the_cell_and_keeps_the_scores(magic, shell):
     assert 'failures="3"' in (magic.folder / "report.xml").read_text()
 
 
+async def test_gate_on_opinions_alone_is_refused_before_a_run(magic):
+    (magic.folder / "cases.toml").write_text("[[case]]\nrequest = 'Hi'\ncheck = \"judge('offline', 'Is it kind?')\"\n")
+    line = "--models $m --tools-only --cases cases.toml"
+    for gate in ("--gate 'right >= 0.9'", "--against s.json"):
+        await magic.evaluate("--models $m --tools-only --save s.json")
+        error = await magic.wrong(ArgumentsError, f"{line} {gate}", None)
+        assert "would rest on nothing but opinions of models" in error
+
+
 async def test_cell_fails_if_it_is_worse_than_before(magic):
     cell = "".join(f"Add {number} -> math:add a=1 b=2\n" for number in range(8))
     await magic.evaluate("--models $m --tools-only --save s.json", cell)
