@@ -462,6 +462,8 @@ _REPORT_FILES = (
 async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
     from mcp_magic.doctor.examine import examine, examine_all
 
+    for file in (arguments.sarif, arguments.junit):
+        invocation.new_file(file)
     if arguments.all:
         _check_all(invocation, arguments)
         report = await examine_all(invocation.host)

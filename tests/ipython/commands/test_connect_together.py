@@ -76,7 +76,8 @@ async def test_doctor_of_all_refuses_what_concerns_one_server(magic):
     assert "--all looks at the connected servers together, and takes no target" in says
     assert "so it takes no --call" in await magic.error(CommandError, "doctor --all --call")
     assert "so it takes no --timeout" in await magic.error(CommandError, "doctor --all --timeout 3")
-    assert "cannot be written" in await magic.error(ConfigError, "doctor --all --sarif missing/a.sarif")
+    says = await magic.error(ConfigError, "doctor --all --sarif missing/a.sarif")
+    assert "cannot be written: there is no folder" in says
 
 
 async def test_a_flow_is_at_the_file_that_declares_the_servers(magic):
