@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -171,8 +172,9 @@ def _run(line: list[str], targets: list[str], as_json: bool, out: TextIO) -> int
         print(USAGE, _typed_here(subcommands), sep="\n", file=out)
         return DONE
     command = {**COMMANDS, SERVERS.name: SERVERS}.get(name)
-    with TemporaryDirectory(prefix="mcp_magic") as folder, redirect_stdout(sys.stderr):
-        shell = _Shell.instance(config=Config(HistoryManager={"enabled": False}), ipython_dir=folder)
+    with redirect_stdout(sys.stderr):
+        with TemporaryDirectory(prefix="mcp_magic") as folder:  # needed by its constructor only: we may be killed
+            shell = _Shell.instance(config=Config(HistoryManager={"enabled": False}), ipython_dir=folder)
         shell.colors = "nocolor"
         magics = load(shell)
         if command is None:
@@ -241,6 +243,8 @@ class _Line:
         await self._run(self._command, *self._words)  # checks the line and the cassette
         from mcp_magic.server.mock import serve_stdio
 
+        # it has nothing to close, and a thread that waits for stdin would keep the program
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         with redirect_stdout(out):
             await serve_stdio(working_path(arguments.cassette), arguments.server, pauses=arguments.pauses)
 

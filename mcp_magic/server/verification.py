@@ -605,11 +605,11 @@ class Verifier:
         Raises:
             SessionError: A session failed before the first request.
         """
-        for server in self._servers:
-            await server.prepare()
         connection = self._servers[0].connection
         look = Look(connection.place.masked, detail=self._detail)
         try:
+            for server in self._servers:
+                await server.prepare()
             with InFlightRequest(f"{title} {self._recording.path.name}", connection.name, self._reports, look=look):
                 for at, (server, request) in enumerate(self._requests):
                     self._rows[at] = await self._verify(server, request)

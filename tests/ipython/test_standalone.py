@@ -246,6 +246,22 @@ def test_a_mock_serves_over_stdio_and_http_until_ctrl_c(program):
             serving.kill()
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_mock_over_stdio_ends_at_once_and_leaves_nothing(program, number, status):
+    cassette = Path(__file__).parents[2] / "notebooks" / "cassettes" / "quickstart.jsonl"
+    line = program.words(["serve", "math", "--cassette", str(cassette), "--stdio"])
+    temporary = program.folder / "temporary"
+    temporary.mkdir()
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(line, env={**program.variables, "TMPDIR": str(temporary)}, **streams) as serving:
+        serving.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        serving.stdin.flush()
+        serving.stdout.readline()
+        serving.send_signal(number)
+        assert serving.wait(60) == status
+    assert list(temporary.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("closed", "status", "shows"),
     [("<&-", 0, "3\n"), (">&-", 0, ""), ("a=x 2>&-", 2, ""), (">/dev/full", 1, "OSError: [Errno 28] No space left")],

@@ -23,6 +23,7 @@ from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, CassetteError, UnknownServerError
 from mcp_magic.results.results import CheckFailedError
+from mcp_magic.server.verification import verifier
 from tests.support import shop_server as shop
 from tests.support.asgi import serving
 from tests.support.cassettes import hosting, lines, written
@@ -631,3 +632,29 @@ async def test_texts_of_strangers_are_written_out(tape, host):
     verification = await host.verify(tape)
     assert verification[-1]["tool"] == "shop:\\x1b[2J\\ud800"
     assert verification.df["request"].tolist()[-1] == "\\x1b[2J\\ud800()"
+
+
+async def test_interrupt_before_the_first_request_is_said(tape, host):
+    reached: list[asyncio.Event] = []
+
+    async def tools(context: Any, params: Any) -> ListToolsResult:
+        if reached:
+            reached[0].set()
+            await asyncio.Event().wait()
+        return ListToolsResult(tools=[Tool(name="add", input_schema={"type": "object"}, annotations=READ_ONLY)])
+
+    async def call(context: Any, params: Any) -> CallToolResult:
+        return CallToolResult(content=[TextContent(text="3")])
+
+    server: Server[Any] = Server("sums", on_list_tools=tools, on_call_tool=call)
+    await record(tape, server, ("add", {}), name="sums")
+    await host.connect(server, name="sums")
+    reached.append(asyncio.Event())
+    run = verifier(tape, (), host.connections, None)
+    running = asyncio.create_task(run.run())
+    await reached[0].wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not run.has_ended
+    assert run.verification.note == "interrupted: the other requests were not sent"
