@@ -184,7 +184,8 @@ class FuzzReport:
         counts = Counter(failure.kind for failure in self.failures)
         note = "\n".join([self.summary, *self.remarks])
         if not counts:
-            return Listing([], title=f"Fuzz of {self.title}", empty="nothing failed", note=note).parts()
+            empty = "nothing failed" if self.calls else "no call was made"
+            return Listing([], title=f"Fuzz of {self.title}", empty=empty, note=note).parts()
         kinds = [{"kind": kind, "failures": counts[kind], "meaning": KINDS[kind]} for kind in KINDS if counts[kind]]
         parts = Listing(kinds, title=f"Fuzz of {self.title}", note=note, kind="kinds").parts()
         for row in (failure.row for failure in self.failures[:MAX_SHOWN]):

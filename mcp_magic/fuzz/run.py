@@ -241,6 +241,7 @@ class Fuzz:
         try:
             with InFlightRequest(title, self.report.server, self._reports, look=Look(detail=self._detail)):
                 async with self._session() as (session, answers):
+                    self._began = asyncio.get_running_loop().time()  # a server that starts slowly is tried, too
                     subjects = self._subjects(session, decisions)
                     await self._try_all(session, answers, subjects)
         except asyncio.CancelledError:

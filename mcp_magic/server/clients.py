@@ -219,7 +219,7 @@ class Written:
         remarks: What was left out, and why.
     """
 
-    text: str
+    text: str = field(repr=False)
     variables: tuple[str, ...] = ()
     requests: int = 0
     tests: tuple[str, ...] = ()

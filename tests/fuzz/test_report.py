@@ -70,6 +70,7 @@ def test_report_lists_failures_by_kind():
     ]
     assert caught.value.result is report
     clean = report_of()
+    assert "no call was made" in FuzzReport("shop", ["f"], 7, StdioSpec(command="x")).parts()[0].plain
     assert clean.check() is clean
     assert "nothing failed" in clean.parts()[0].plain
     assert clean.pytest == ""

@@ -217,6 +217,12 @@ async def test_tools_that_are_not_read_only_are_asked_about_once(fuzzed):
         await fuzzed.fuzz("shop:delete", allow=["delete"])
 
 
+async def test_seconds_count_from_when_the_server_is_open(fuzzed):
+    await fuzzed.connect([*COMMAND, "correct"], name="shop")  # its start takes longer than that
+    report = await fuzzed.fuzz("shop", seconds=0.05, examples=1)
+    assert report.calls
+
+
 async def test_unknown_names_and_numbers_are_refused(fuzzed):
     connection = await fuzzed.connect(COMMAND, name="shop")
     tools = await connection.listing("tools")
