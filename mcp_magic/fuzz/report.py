@@ -19,6 +19,7 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.fuzz.judge import KINDS
 from mcp_magic.junit import Case, Suite
 from mcp_magic.results.results import CheckFailedError
+from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import argument_problems
 
 if TYPE_CHECKING:
@@ -221,10 +222,11 @@ def _target(spec: Spec) -> tuple[str, str]:
     """Return the source of what connects a server, without secrets, and the imports that it needs."""
     names = spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else {}
     if isinstance(spec, StdioSpec):
-        target: Any = [spec.masked(word) for word in (spec.command, *spec.args)]
+        words = [_unmasked(spec.masked(word)) for word in (spec.command, *spec.args)]
+        target = f"[{', '.join(words)}]"
     else:
-        target = spec.where
-    members = [f'"target": {python_literal(target)}']
+        target = _unmasked(spec.where)
+    members = [f'"target": {target}']
     if isinstance(spec, StdioSpec) and spec.cwd is not None:
         members.append(f'"cwd": {python_literal(str(spec.cwd))}')
     if names:
@@ -232,7 +234,14 @@ def _target(spec: Spec) -> tuple[str, str]:
         variables = ((name, re.sub(r"\W", "_", name).upper()) for name in names)
         values = ", ".join(f'{python_literal(name)}: os.environ["{variable}"]' for name, variable in variables)
         members.append(f'"{option}": {{{values}}}')
-    return f"{{{', '.join(members)}}}", "import asyncio" + ("\nimport os" if names else "")
+    source = f"{{{', '.join(members)}}}"
+    return source, "import asyncio" + ("\nimport os" if "os.environ[" in source else "")
+
+
+def _unmasked(text: str) -> str:
+    """Return the source of a text, in which each mask is read from the variable SECRET of the environment."""
+    parts = [python_literal(part) for part in text.split(MASK)]
+    return ' + os.environ["SECRET"] + '.join(parts).removeprefix('"" + ').removesuffix(' + ""')
 
 
 def line_to_type(server: str, tool: str, arguments: Mapping[str, Any], source: Mapping[str, Any]) -> str:

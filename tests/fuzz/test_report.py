@@ -91,7 +91,10 @@ def test_tests_have_no_secrets_and_names_of_their_own():
     assert "def test_f_dies():" in source
     assert "def test_f_dies_2():" in source
     web = HttpSpec(url="https://me:very-secret-3@example.com/mcp", headers={"Authorization": "Bearer very-secret-4"})
-    assert "very-secret" not in report_of(CRASH, spec=web).pytest
+    source += report_of(CRASH, spec=web).pytest
+    assert "very-secret" not in source
+    assert '"--token", os.environ["SECRET"]]' in source
+    assert '"https://" + os.environ["SECRET"] + "@example.com/mcp"' in source
 
 
 @pytest.mark.parametrize("tool", ["a²", "class", "", "():", "é\ud800"])
