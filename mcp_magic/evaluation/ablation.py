@@ -64,13 +64,13 @@ class Ablation:
     """What each sentence of a tool's description adds to right runs; displays a table of them.
 
     Attributes:
-        tool: The tool, as `server:tool`.
+        target: The tool, as `server:tool`.
         sentences: The sentences that are dropped in turn.
         evaluation: The runs, with the variant `whole` and one without each sentence.
     """
 
-    def __init__(self, tool: str, sentences: Sequence[Sentence], evaluation: Evaluation, remark: str = "") -> None:
-        self.tool = tool
+    def __init__(self, target: str, sentences: Sequence[Sentence], evaluation: Evaluation, remark: str = "") -> None:
+        self.target = target
         self.sentences = sentences
         self.evaluation = evaluation
         self._remark = remark
@@ -126,13 +126,13 @@ class Ablation:
         return len(self.sentences)
 
     def __repr__(self) -> str:
-        return f"<Ablation of {self.tool}: {plural(len(self), 'sentences')}, {len(self.evaluation):,} runs>"
+        return f"<Ablation of {self.target}: {plural(len(self), 'sentences')}, {len(self.evaluation):,} runs>"
 
     _repr_mimebundle_ = show_parts
     __str__ = parts_text
 
     def parts(self) -> list[Part]:
-        """Return the parts to display: what helps or hurts in one line, then a table of the sentences."""
+        """Return the parts to display: a line, then a table of the sentences, those that help or hurt first."""
         parts = self.evaluation.notes()
         if self._remark:
             parts.append(Part.note(self._remark))
@@ -140,7 +140,9 @@ class Ablation:
         if comparisons:
             counts = Counter(_verdict(other) for *_, other in comparisons)
             counted = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in (*_BADGES, *_OTHERS) if counts[verdict])
-            parts.append(Part.line(Bold(self.tool), f", {plural(len(self), 'sentences')}: ", Bold(counted)))
+            parts.append(
+                Part.line(Bold(one_line(self.target, 200)), f", {plural(len(self), 'sentences')}: ", Bold(counted))
+            )
             parts += [*map(Part.note, self._wholes()), self._table(comparisons)]
             parts.append(Part.note(_EXPLANATION))
             if max(other.cases for *_, other in comparisons) < FEWEST:
@@ -156,7 +158,7 @@ class Ablation:
         has_models = len({model for model, *_ in comparisons}) > 1
         headers = ["model", *HEADERS] if has_models else [*HEADERS]
         plain, rich = [], []
-        for model, sentence, other in comparisons:
+        for model, sentence, other in sorted(comparisons, key=lambda row: row[2].effect not in _BADGES):
             low, high = other.interval
             interval = f"{100 * low:+.0f} to {100 * high:+.0f}"
             names: list[object] = [one_line(model, 60)] if has_models else []

@@ -124,7 +124,7 @@ class Judge:
             answer = self._answers.get(key)
             if answer is None and store is not None:
                 answer = store.find_opinion(self, key)
-            if answer is not None:
+            if answer is not None and _VERDICT.match(answer):
                 opinion = self._read(answer)
             else:
                 message = await self._ask(record, f"record-{key.hex()}")

@@ -35,6 +35,8 @@ _ABBREVIATIONS = re.compile(
 )
 _BEFORE_NUMBERS = re.compile("nos?|nr|núm|max|min|pp?|pág|art|abs|chap|ch|ver|v", re.IGNORECASE)
 
+_BEFORE_UNITS = ("in", "or", "to", "is", "degrees")  # "in C." ends a sentence, an initial as in "by J. Doe" does not
+
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -137,8 +139,11 @@ def _sentence_starts(text: str, start: int, end: int) -> Iterator[int]:
         after = match.end()
         if after >= end or text[after].islower():
             continue
-        [*_, word] = text[max(start, match.start() - 40) : match.start()].split() or [""]
+        [before, word] = ["", "", *text[max(start, match.start() - 40) : match.start()].split()][-2:]
         word = word.lstrip("([{\"'`“«*_")
+        if word.isupper() and before in _BEFORE_UNITS:
+            yield after
+            continue
         short = [_LETTERS, _ABBREVIATIONS, *([_BEFORE_NUMBERS] if text[after].isdigit() else [])]
         if match[0].rstrip() != "." or not any(words.fullmatch(word) for words in short):
             yield after

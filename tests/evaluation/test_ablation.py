@@ -90,6 +90,8 @@ async def test_display_begins_with_what_helps(host):
     assert "weather:get_weather, 5 sentences: helps: 1, cannot tell: 4" in lines
     assert "scripted with all sentences: 100% [68%, 100%] right" in lines
     assert re.search(r"^helps +\+100 +\+\d+ to \+100 +\d+ +Place.city", str(ablated), re.MULTILINE)
+    [*_, first, second] = str(ablated).partition("Tokens:")[0].partition("verdict")[2].splitlines()[1:3]
+    assert (first[:5], second[:11]) == ("helps", "cannot tell")
     html = mimebundle(ablated)["text/html"]
     assert '<span class="mcp-badge mcp-badge-safe"' in html
     assert html.count('role="img"') == 5

@@ -35,6 +35,7 @@ def sentences(text: str) -> list[str]:
         ("Max. 5, default 10. More is No. 7.", ["Max. 5, default 10.", "More is No. 7."]),
         ('Say "Stop. Now." Then `a. B` (see c. D.) works.', ['Say "Stop. Now."', "Then `a. B` (see c. D.) works."]),
         ('Such as {"a": "x. Y",\n  "b": 1}. Good', ['Such as {"a": "x. Y",\n  "b": 1}.', "Good"]),
+        ("Given in C. By J. Doe. It ends", ["Given in C.", "By J. Doe.", "It ends"]),
         ("Wetter, z. B. in Oslo, bzw. d.h. heute. Ja.", ["Wetter, z. B. in Oslo, bzw. d.h. heute.", "Ja."]),
         ("天気を返す。「はい。」と言う。東京も可", ["天気を返す。", "「はい。」と言う。", "東京も可"]),
         ("मौसम बताता है। शहर का नाम दें।", ["मौसम बताता है।", "शहर का नाम दें।"]),

@@ -329,3 +329,10 @@ def test_an_evaluation_ends_with_the_status_of_its_gate(program):
     assert err.startswith("CheckFailedError: the evaluation fails: offline: low is 21%, not > 0.9")
     assert 'failures="1"' in (program.folder / "report.xml").read_text()
     assert "line" not in program("eval", "cases.toml", "--gate", "rigth > 1", status=2)[1]
+
+
+def test_an_ablation_is_rows_of_sentences(program):
+    program.declare(DECLARED)
+    (program.folder / "cases.toml").write_text("[[case]]\nrequest = 'add 3 and 4'\nexpected = 'plain:add a=3 b=4'\n")
+    [row] = json.loads(program("--json", "eval", "cases.toml", "--tools-only", "--ablate", "plain:add")[0])
+    assert (row["sentence"], row["where"], row["difference"]) == ("Add.", "description", 0)

@@ -73,7 +73,7 @@ def test_ablation_tells_what_a_sentence_is_worth(frontend):
     line = "%%mcp_eval --models $model --servers weather --ablate weather:forecast -o worth"
     [shown] = frontend.run(CELL.replace(CELL.partition("\n")[0], line)).lines
     assert "weather:forecast, 1 sentence: cannot tell: 1" in shown
-    assert frontend.line("(worth.tool, len(worth.evaluation), worth.ok)") == "('weather:forecast', 6, True)"
+    assert frontend.line("(worth.target, len(worth.evaluation), worth.ok)") == "('weather:forecast', 6, True)"
 
 
 def test_interrupted_ablation_goes_on(frontend):

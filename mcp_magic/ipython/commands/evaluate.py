@@ -238,7 +238,8 @@ _ARGUMENTS = (
     ),
     Argument(
         "--ablate",
-        metavar="SERVER:TOOL",
+        metavar="TOOL",
+        complete=lambda tab: completion.offered(tab, "tools"),
         help="drop each sentence of its descriptions in turn, to see what it adds to right runs",
     ),
     Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),

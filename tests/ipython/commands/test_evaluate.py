@@ -130,7 +130,7 @@ async def test_ablation_of_a_tool_is_an_option(magic, shell):
     line = "--models $m --tools-only --ablate math:add -o worth"
     worth = await magic.evaluate(line)
     assert shell.user_ns["worth"] is worth
-    assert worth.tool == "math:add"
+    assert worth.target == "math:add"
     again = await magic.evaluate("--resume $worth --runs 2", None, worth=worth)
     assert again is worth
     assert set(worth.df["runs"]) == {2}
