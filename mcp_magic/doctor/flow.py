@@ -151,7 +151,7 @@ def flow_findings(servers: Sequence[Server]) -> Iterator[Finding]:
     for server in servers:
         for tool in server.tools:
             if tool.name not in server.guarded:
-                for leg, reason in abilities(tool, trusted=server.trusted)._asdict().items():
+                for leg, reason in zip(_LEGS, abilities(tool, trusted=server.trusted), strict=True):
                     if reason:
                         legs[leg][(server.name, tool.name)] = reason
     if not legs["private"] or not legs["outside"]:

@@ -433,7 +433,7 @@ class Fuzz:
             if left < timeout:  # the time was up before the tool was late
                 faults = [fault for fault in faults if fault.kind != HANGS]
             masked = subject.call.connection.spec.masked
-            return [fault._replace(text=masked(fault.text)) for fault in faults]
+            return [Fault(fault.kind, masked(fault.text), fault.key) for fault in faults]
         return []
 
     async def _recover(self, session: Connection, faults: Sequence[Fault]) -> bool:
