@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.masks import Mask
 from mcp_magic.cassette.match import key_of, read, request_text
@@ -111,6 +112,23 @@ class Recording:
     def definitions(self, server: str, method: str) -> dict[str, Any]:
         """Return what a server listed when it was recorded: name -> definition, of the latest listing."""
         return by_key(method, _lists(self.servers[server], method))
+
+
+def pick_server(path: Path, servers: Mapping[str, Server], name: str | None, todo: str = "") -> Server:
+    """Return the server of this name, or the only one, of a cassette that has some.
+
+    `todo` says how to name one of several: the word SERVER in it stands for the name.
+
+    Raises:
+        CassetteError: There is none of this name, or there are several and no name.
+    """
+    first = next(iter(servers))
+    if name is None and len(servers) > 1:
+        raise CassetteError(f"{path} has several servers, {join_names(servers)}: {todo.replace('SERVER', first, 1)}.")
+    name = name or first
+    if name not in servers:
+        raise CassetteError(f"{name} is not in {path}.{did_you_mean(name, servers)} It has {join_names(servers)}.")
+    return servers[name]
 
 
 def _join(masks: list[Mask], mask: Mask) -> None:

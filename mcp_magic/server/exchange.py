@@ -11,12 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, join_names, plural
+from mcp_types import SERVER_INFO_META_KEY
+
+from mcp_magic._text import plural
 from mcp_magic.cassette.file import CassetteFile
 from mcp_magic.cassette.match import MEMBERS, key_of, read
-from mcp_magic.cassette.requests import object_of
+from mcp_magic.cassette.requests import LISTS, answer_of, object_of, pick_server
+from mcp_magic.cassette.requests import Recording as CassetteRecording
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.errors import CassetteError, CommandError, MCPMagicError
+from mcp_magic.session.catalog import KINDS
 from mcp_magic.trace.trace import IN, OUT
 
 if TYPE_CHECKING:
@@ -33,13 +37,6 @@ METHODS = ("tools/call", "resources/read", "prompts/get")
 MOST = 200  # most different requests that are written out: a map or a benchmark may have sent thousands
 
 _QUESTIONS = ("elicitation/create", "sampling/createMessage", "roots/list")
-_LISTS = {
-    "tools": ("tools/list", "tools"),
-    "resources": ("resources/list", "resources"),
-    "templates": ("resources/templates/list", "resourceTemplates"),
-    "prompts": ("prompts/list", "prompts"),
-}
-"""Kind -> method and the member of its result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +71,7 @@ class Exchange:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of a tool or of a prompt."""
-        arguments = self.params.get("arguments")
-        return arguments if isinstance(arguments, dict) else {}
+        return object_of(self.params.get("arguments"))
 
     @property
     def key(self) -> str:
@@ -162,8 +158,8 @@ class Recording:
         requests: list[tuple[str, dict[str, Any], dict[str, Any]]]
         requests = [(method, {}, {"result": result}) for method, result in self._openings()]
         for kind, entries in self.listings.items():
-            method, member = _LISTS[kind]
-            requests.append((method, {}, {"result": {member: entries, "resultType": "complete", **_CACHE}}))
+            result = {KINDS[kind].member: entries, "resultType": "complete", **_CACHE}
+            requests.append((KINDS[kind].request, {}, {"result": result}))
         answered = [exchange for exchange in self.exchanges if not exchange.hindrance]
         requests += [(exchange.method, exchange.params, exchange.answer) for exchange in answered]
         for number, (method, params, answer) in enumerate(requests, 1):
@@ -175,7 +171,7 @@ class Recording:
         version, info = self.opening.get("protocolVersion") or "", self.opening.get("serverInfo") or {}
         capabilities: dict[str, Any] = {kind: {} for kind in ("tools", "resources", "prompts")}
         if version >= _MODERN:
-            meta = {"io.modelcontextprotocol/serverInfo": info} if info else {}
+            meta = {SERVER_INFO_META_KEY: info} if info else {}
             result = {"supportedVersions": [version], "capabilities": capabilities, "_meta": meta}
             yield "server/discover", {"resultType": "complete", **_CACHE, **result}
         else:
@@ -212,7 +208,7 @@ async def traced(connection: Connection, entries: Iterable[Entry], last: int | N
     for member, value in (("serverInfo", info), ("capabilities", capabilities)):
         opening[member] = value.model_dump(mode="json", by_alias=True, exclude_none=True) if value is not None else {}
     listings = {}
-    for kind in _LISTS:
+    for kind in KINDS:
         with suppress(MCPMagicError):  # an exchange can be written without its definition
             definitions = await connection.listing(kind)
             listings[kind] = [
@@ -262,7 +258,7 @@ def _exchange(scene: Scene, *, problem: str = "", seconds: float | None = None, 
         if step.kind in ("notification", "request"):
             messages.append(step.message)
         elif step.kind in ("answer", "garbage"):
-            answer = {name: step.message[name] for name in ("result", "error") if name in step.message}
+            answer = answer_of(step.message)
     if not isinstance(answer.get("result", {}), dict):
         answer = {}
     problem = problem or ("" if answer else "no answer")
@@ -282,25 +278,16 @@ def recorded(path: Path, name: str | None = None, last: int | None = None) -> Re
     Raises:
         CassetteError: The file cannot be read, does not say which server is meant, or has no request to it.
     """
-    if not path.exists():
-        raise CassetteError(f"there is no cassette {path}; `%mcp record FILE` makes one.")
-    odd: list[str] = []
-    servers = read(CassetteFile(path).read(odd)).servers
-    if not servers:
-        raise CassetteError(f"{path} has no server; `%mcp record FILE` records one.")
-    if name is None and len(servers) > 1:
-        line = f"`%mcp export {next(iter(servers))} FILE ...`"
-        raise CassetteError(f"{path} has several servers, {join_names(servers)}: name one before it, as in {line}.")
-    name = name or next(iter(servers))
-    if name not in servers:
-        raise CassetteError(f"{name} is not in {path}.{did_you_mean(name, servers)} It has {join_names(servers)}.")
-    sessions = servers[name].sessions
-    exchanges, opening, listings = _read([scene for session in sessions for scene in session.scenes])
+    cassette = CassetteRecording(path)
+    server = pick_server(path, cassette.servers, name, "name one before it, as in `%mcp export SERVER FILE ...`")
+    exchanges, opening, listings = _read([scene for session in server.sessions for scene in session.scenes])
     if not exchanges:
-        raise CassetteError(f"{path} has no call, read or prompt of {name}: there is nothing to export.")
-    head = sessions[0].head
+        raise CassetteError(f"{path} has no call, read or prompt of {server.name}: there is nothing to export.")
+    head = server.sessions[0].head
     where = (str(head.get("transport", "")), str(head.get("where", "")))
-    return Recording(name, _last(exchanges, last), *where, None, opening, listings, path, odd=tuple(odd))
+    return Recording(
+        server.name, _last(exchanges, last), *where, None, opening, listings, path, odd=tuple(cassette.odd)
+    )
 
 
 def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict[str, list[dict[str, Any]]]]:
@@ -308,7 +295,6 @@ def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict
     exchanges: list[Exchange] = []
     opening: dict[str, Any] = {}
     listings: dict[str, list[dict[str, Any]]] = {}
-    methods = {method: (kind, member) for kind, (method, member) in _LISTS.items()}
     for scene in scenes:
         answers = [step.message["result"] for step in scene.steps if isinstance(step.message.get("result"), dict)]
         if scene.method in METHODS:
@@ -316,18 +302,17 @@ def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict
             exchanges.append(_exchange(scene, seconds=seconds))
         elif scene.method in ("initialize", "server/discover") and answers:
             opening = _introduction(answers[-1])
-        elif scene.method in methods and answers:
-            kind, member = methods[scene.method]
+        elif (kind := LISTS.get(scene.method)) is not None and answers:
             if "cursor" not in scene.params:
                 listings[kind] = []
-            entries = answers[-1].get(member)
+            entries = answers[-1].get(KINDS[kind].member)
             entries = entries if isinstance(entries, list) else []
             listings.setdefault(kind, []).extend(entry for entry in entries if isinstance(entry, dict))
     return exchanges, opening, listings
 
 
 def _introduction(result: dict[str, Any]) -> dict[str, Any]:
-    meta, versions = result.get("_meta"), result.get("supportedVersions")
-    info = result.get("serverInfo") or object_of(meta).get("io.modelcontextprotocol/serverInfo")
+    versions = result.get("supportedVersions")
+    info = result.get("serverInfo") or object_of(result.get("_meta")).get(SERVER_INFO_META_KEY)
     version = result.get("protocolVersion") or (versions[-1] if isinstance(versions, list) and versions else None)
     return {**result, "serverInfo": object_of(info), "protocolVersion": version if isinstance(version, str) else None}

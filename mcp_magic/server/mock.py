@@ -22,14 +22,14 @@ from mcp import MCPError
 from mcp.server.connection import allowed_log_levels
 from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, methods
+from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, SERVER_INFO_META_KEY, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
 
-from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.cassette.cassette import Cassette, CassetteOptions
 from mcp_magic.cassette.match import LISTEN, with_subscription
 from mcp_magic.cassette.replay import ReplayTransport, message_of
+from mcp_magic.cassette.requests import object_of, pick_server
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import Attempt, current_attempt
@@ -52,7 +52,6 @@ MOST_ROUNDS = 100  # rounds of questions for one request
 
 _CACHED = ("tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list")
 _CACHE = {"ttlMs": 0, "cacheScope": "private"}
-_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _ROUNDS = ("tools/call", "resources/read", "prompts/get")  # methods that may be answered with `input_required`
 _CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 _OLD = "old "  # begins the keys of sessions that no new request gets into
@@ -69,16 +68,12 @@ def mock_server(path: Path, name: str | None = None, *, pauses: bool = False) ->
     servers = cassette.content.servers
     if not servers:
         raise CassetteError(f"{path} has no server to answer as; `%mcp record FILE` records one.")
-    if name is None and len(servers) > 1:
-        line = f"`%mcp serve {next(iter(servers))} --cassette {as_word(str(path)) or 'FILE'}`"
-        raise CassetteError(f"{path} has several servers, {join_names(servers)}: name one, as in {line}.")
-    name = name or next(iter(servers))
-    if name not in servers:
-        raise CassetteError(f"{name} is not in {path}.{did_you_mean(name, servers)} It has {join_names(servers)}.")
-    if all(session.failure is not None for session in servers[name].sessions[: servers[name].opened]):
-        raise CassetteError(f"{name} could not be opened when {path} was recorded, so there are no answers.")
-    mock = _Mock(cassette, servers[name])
-    server: Server[Any] = Server(name, lifespan=lambda _: mock.running())
+    todo = f"name one, as in `%mcp serve SERVER --cassette {as_word(str(path)) or 'FILE'}`"
+    recorded = pick_server(path, servers, name, todo)
+    if all(session.failure is not None for session in recorded.sessions[: recorded.opened]):
+        raise CassetteError(f"{recorded.name} could not be opened when {path} was recorded, so there are no answers.")
+    mock = _Mock(cassette, recorded)
+    server: Server[Any] = Server(recorded.name, lifespan=lambda _: mock.running())
     server.middleware.append(mock.answer)
     return server
 
@@ -171,7 +166,7 @@ class _Mock:
             return {**result, **self._introduction(), "serverInfo": self._identity()}
         if method == "server/discover":
             await self._session(ctx, again=True)
-            meta = {"_meta": {_SERVER_INFO: self._identity()}}
+            meta = {"_meta": {SERVER_INFO_META_KEY: self._identity()}}
             versions = {"supportedVersions": list(MODERN_PROTOCOL_VERSIONS), "resultType": "complete"}
             return {**_CACHE, **meta, **self._introduction(), **versions}
         return await self._in_era(ctx, params) if modern else await self._in_session(ctx, params)
@@ -215,8 +210,7 @@ class _Mock:
 
     def _identity(self) -> dict[str, Any]:
         opening = self._opening()
-        meta = opening.get("_meta")
-        identities = (opening.get("serverInfo"), meta.get(_SERVER_INFO) if isinstance(meta, dict) else None)
+        identities = (opening.get("serverInfo"), object_of(opening.get("_meta")).get(SERVER_INFO_META_KEY))
         own = {"name": self._recorded.name, "version": ""}
         return next((identity for identity in identities if isinstance(identity, dict)), own)
 
@@ -224,9 +218,8 @@ class _Mock:
         """Answer a request of 2026-07-28."""
         session, exchange, number = self._waiting.pop(str(params.get("requestState")), (None, None, None))
         if session is not None and exchange is not None:
-            responses = params.get("inputResponses")
-            response = responses.get(_QUESTION) if isinstance(responses, dict) else None
-            await session.reply(number, {"result": response if isinstance(response, dict) else {}})
+            response = object_of(params.get("inputResponses")).get(_QUESTION)
+            await session.reply(number, {"result": object_of(response)})
         else:
             session = await self._session(context)
             if context.method == LISTEN and not session.listens:
@@ -519,6 +512,6 @@ def _modern(method: str, result: dict[str, Any]) -> dict[str, Any]:
 def _handshake(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result without what only 2026-07-28 has."""
     members = {name: value for name, value in result.items() if name not in ("resultType", *_CACHE)}
-    if isinstance(meta := members.get("_meta"), dict) and _SERVER_INFO in meta:
-        members["_meta"] = {name: value for name, value in meta.items() if name != _SERVER_INFO}
+    if isinstance(meta := members.get("_meta"), dict) and SERVER_INFO_META_KEY in meta:
+        members["_meta"] = {name: value for name, value in meta.items() if name != SERVER_INFO_META_KEY}
     return members

@@ -27,7 +27,7 @@ from mcp_magic.calls.call import Call
 from mcp_magic.cassette.cassette import LIKE_KEYS, SCHEMAS
 from mcp_magic.cassette.file import LARGEST
 from mcp_magic.cassette.masks import SHAPE, Comparison, Mask, infer_masks
-from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, object_of, task_end
+from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, object_of, pick_server, task_end
 from mcp_magic.config.masking import Masker, long_enough, named_secrets, to_json
 from mcp_magic.display.document import Badge
 from mcp_magic.display.json import NOT_JSON, loads
@@ -739,10 +739,8 @@ def live_names(recording: Recording, servers: Sequence[str]) -> dict[str, str]:
         recorded, _, live = word.partition("=")
         if not live and recorded not in recording.servers and len(recording.servers) == 1:
             recorded, live = next(iter(recording.servers)), recorded
-        if recorded not in recording.servers:
-            near = did_you_mean(recorded, recording.servers)
-            raise CassetteError(f"{recorded} is not in {recording.path}.{near} It has {join_names(recording.servers)}.")
-        names[recorded] = live or recorded
+        server = pick_server(recording.path, recording.servers, recorded)
+        names[server.name] = live or server.name
     return names
 
 
