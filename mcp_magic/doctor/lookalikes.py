@@ -97,7 +97,8 @@ def _same(group: Sequence[_Named], twins: Mapping[str, Sequence[str]]) -> Iterat
         for first, second in combinations([items[0] for items in by_spelling.values()], 2):
             if first.server is not second.server:
                 odd, usual = (first, second) if _oddness(first.name) > _oddness(second.name) else (second, first)
-                yield _deceptive(odd, usual), frozenset((odd.label, usual.label))
+                problem = f"its name {odd.name[:80]!a} reads like {usual.label}"
+                yield _alike(ERROR, odd, problem), frozenset((odd.label, usual.label))
 
 
 def _oddness(name: str) -> tuple[bool, int]:
@@ -115,11 +116,6 @@ def _equal(items: Sequence[_Named]) -> Finding:
     problem += ", and the same arguments: a model can take either"
     todo = f"{rule_line('deny', last.server.name, last.tool)} keeps agents from this one"
     return Finding("names-alike", WARNING, f"tool {last.tool[:80]}", problem, todo, last.server.name)
-
-
-def _deceptive(odd: _Named, usual: _Named) -> Finding:
-    problem = f"its name {odd.name[:80]!a} reads like {usual.label}"
-    return _alike(ERROR, odd, problem)
 
 
 def _alike(severity: str, item: _Named, problem: str) -> Finding:
