@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.cassette.cassette import LIKE_KEYS
 from mcp_magic.config.masking import Masker
 from mcp_magic.config.parsing import write_text
 from mcp_magic.errors import CommandError, ConfigError, MissingDependencyError
@@ -114,9 +115,6 @@ async def write_out(
         file.parent.mkdir(exist_ok=True)
     write_text(file, written.text)
     return written
-
-
-LIKE_KEYS = 8  # minimum length of a secret that no word of a program is by chance
 
 
 def _check_secrets(recording: Recording, written: Written) -> None:
