@@ -199,10 +199,10 @@ def found_texts(texts: Sequence[str]) -> list[str]:
 # The texts of a result: whether they only repeat the data, and their value as an argument.
 
 
-def repeats(texts: list[str], structured: Any, data: Any) -> bool:
+def repeats(texts: list[str], structured: Any) -> bool:
     """Whether texts only repeat the structured content, as the specification asks, or one member or each item of it."""
-    members = [data, *structured.values()] if isinstance(structured, dict) else [data]
-    if len(texts) == 1 and _same(texts[0], structured, *members):
+    members = [structured, *(structured.values() if isinstance(structured, dict) else ())]
+    if len(texts) == 1 and _same(texts[0], *members):
         return True
     return any(_has_items(texts, member) for member in members if isinstance(member, list))
 
@@ -500,7 +500,7 @@ class ToolResult(_Result):
         """The blocks that are displayed: all but those that only repeat the structured content."""
         if not self._shows_data:
             return self.raw.content
-        if repeats(self.texts, self.raw.structured_content, self.data):
+        if repeats(self.texts, self.raw.structured_content):
             return self.artifacts or []
         return self.raw.content
 

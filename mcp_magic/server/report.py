@@ -141,8 +141,7 @@ def _result(result: dict[str, Any]) -> Iterable[Markup]:
         yield _json(structured)
     blocks = [block for block in _blocks(result) if isinstance(block, dict)]
     texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-    value = structured["result"] if isinstance(structured, dict) and list(structured) == ["result"] else structured
-    says_more = structured is None or not repeats(texts, structured, value)
+    says_more = structured is None or not repeats(texts, structured)
     for block in blocks:
         text, data, kind = block.get("text"), block.get("data") or block.get("blob"), block.get("mimeType")
         if isinstance(text, str):

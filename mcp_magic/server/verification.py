@@ -124,10 +124,9 @@ class Verification(Listing):
         bad = [row for row in self if row["status"] not in GOOD]
         if not bad:
             return self
-        lines = [f"  {row['request']}: {row['status']}: {row['difference']}" for row in bad[:TOLD]]
-        more = f"\n  and {len(bad) - TOLD} more" if len(bad) > TOLD else ""
+        lines = [f"{row['request']}: {row['status']}: {row['difference']}" for row in bad]
         text = f"{len(bad)} of {plural(len(self), 'requests')} of {self.title}: {_counted(bad)}"
-        raise CheckFailedError("\n".join([text, *lines]) + more, self)
+        raise CheckFailedError("\n  ".join([text, *_cut(lines, TOLD)]), self)
 
     def junit(self) -> str:
         """Return the outcomes as JUnit XML, a case for each request."""
@@ -141,15 +140,11 @@ class Verification(Listing):
 
     def parts(self) -> list[Part]:
         """Return the parts to display: the table, what differs first."""
-        rows = [{**row, "status": _badge(row["status"])} for row in sorted(self, key=_rank)]
+        rows = [{**row, "status": _badge(row["status"])} for row in sorted(self, key=lambda row: row["status"] in GOOD)]
         title = f"{self.title}: {', '.join(f'{count} {status}' for status, count in self.counts.items())}"
         return Listing(
             rows, title=title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
         ).parts()
-
-
-def _rank(row: Mapping[str, Any]) -> bool:
-    return row["status"] in GOOD
 
 
 def _badge(status: str) -> Badge:
@@ -202,8 +197,7 @@ def repeats_itself(answer: Mapping[str, Any]) -> bool:
     texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
     if len(texts) < len(blocks):
         return False
-    data = structured["result"] if isinstance(structured, dict) and list(structured) == ["result"] else structured
-    return repeats(texts, structured, data)
+    return repeats(texts, structured)
 
 
 def _block(block: Any) -> Any:
@@ -518,15 +512,13 @@ def _said(answer: Mapping[str, Any]) -> str:
     return " ".join(str(block["text"]) for block in blocks if isinstance(block, dict) and "text" in block)
 
 
-def _cut(lines: Sequence[str]) -> list[str]:
-    """Return the first lines of a note, and how many others there are."""
-    return [*lines[:NOTED], *([f"and {len(lines) - NOTED:,} more"] if len(lines) > NOTED else [])]
+def _cut(texts: Sequence[str], most: int) -> list[str]:
+    """Return the first texts, and how many others there are."""
+    return [*texts[:most], *([f"and {len(texts) - most:,} more"] if len(texts) > most else [])]
 
 
 def _first(texts: Sequence[str]) -> str:
-    texts = [one_line(text, LONGEST) for text in texts]
-    more = f"; and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
-    return "; ".join(texts[:SHOWN]) + more
+    return "; ".join(_cut([one_line(text, LONGEST) for text in texts], SHOWN))
 
 
 def _filled(value: Any, secrets: Mapping[str, Any]) -> Any:
@@ -592,7 +584,7 @@ class Verifier:
         columns = ("request", "tool", "status", "difference")
         names = [server.connection.name for server in self._servers if server.connection.place.replayed]
         replayed = [f"{name} is replayed: its answers are recorded ones" for name in names]
-        notes = [self._ended, *replayed, *_cut(self._recording.odd), *_cut([*self._ignored])]
+        notes = [self._ended, *replayed, *_cut(self._recording.odd, NOTED), *_cut([*self._ignored], NOTED)]
         empty = f"{self._recording.path.name} has no request to send"
         title = self._recording.path.name
         return Verification(
