@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import junit
@@ -20,7 +21,7 @@ from mcp_magic.evaluation.statistics import compare
 from mcp_magic.results.results import CheckFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from pathlib import Path
 
     from mcp_magic.evaluation.evaluation import Evaluation
@@ -76,20 +77,24 @@ def read_gate(text: str) -> list[Bound]:
 
 def misses(evaluation: Evaluation, bounds: Sequence[Bound]) -> list[str]:
     """Return which bounds are broken by which model and variant. A run without an outcome breaks each of a share."""
-    problems = []
-    for row in evaluation.summary.to_dict("records"):
-        name = f"{row['model']} {row['variant']}".strip()
-        for bound in bounds:
-            value = row[bound.measure]
-            if bound.measure in SHARES and row["failed"]:
-                problems.append(f"{name}: {plural(row['failed'], 'runs')} without an outcome, so {bound} is not shown")
-            elif value is None or value != value:
-                problems.append(f"{name}: {bound.measure} is not known")
-            elif not OPERATORS[bound.sign](value, bound.limit):
-                interval = f" [{row['low']:.0%}, {row['high']:.0%}]" if bound.measure == "right" else ""
-                shown = f"{value:.0%}" if bound.measure in SHARES else f"{value:g}"
-                problems.append(f"{name}: {bound.measure} is {shown}{interval}, not {bound.sign} {bound.limit:g}")
-    return problems
+    rows = evaluation.summary.to_dict("records")
+    names = [str(arm) for arm, _ in evaluation.outcomes()]
+    problems = [(name, _miss(row, bound)) for name, row in zip(names, rows, strict=True) for bound in bounds]
+    return [f"{name}: {problem}" for name, problem in problems if problem]
+
+
+def _miss(row: Mapping[Hashable, Any], bound: Bound) -> str:
+    """Return how a row of the summary breaks a bound, or ""."""
+    value = row[bound.measure]
+    if bound.measure in SHARES and row["failed"]:
+        return f"{plural(row['failed'], 'runs')} without an outcome, so {bound} is not shown"
+    if value is None or value != value:
+        return f"{bound.measure} is not known"
+    if OPERATORS[bound.sign](value, bound.limit):
+        return ""
+    interval = f" [{row['low']:.0%}, {row['high']:.0%}]" if bound.measure == "right" else ""
+    shown = f"{value:.0%}" if bound.measure in SHARES else f"{value:g}"
+    return f"{bound.measure} is {shown}{interval}, not {bound.sign} {bound.limit:g}"
 
 
 # Earlier evaluations in a file
@@ -139,17 +144,13 @@ def falls(evaluation: Evaluation, saved: dict[tuple[str, str], Outcomes], source
         pairs += 1
         difference = compare([before[names[number]] for number in common], [outcomes[number] for number in common])
         if difference.sign == -1:
-            cases = [names[number] for number in common if _mean(outcomes[number]) < _mean(before[names[number]])]
+            cases = [names[number] for number in common if fmean(outcomes[number]) < fmean(before[names[number]])]
             more = f" and {len(cases) - SHOWN:,} more" if len(cases) > SHOWN else ""
             texts = ", ".join(repr(one_line(name, 60)) for name in cases[:SHOWN])
             problems.append(f"{arm}: {difference} than in {source}: {texts}{more}")
     if not pairs:
         raise ArgumentsError(f"{source} has no case of these models and variants, so nothing can be compared")
     return problems
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def refuse_opinions(evaluation: Evaluation, bounds: Sequence[Bound], *, against: bool = False) -> None:
@@ -182,7 +183,7 @@ def check(evaluation: Evaluation, bounds: Sequence[Bound] = (), problems: Sequen
 def suites(evaluation: Evaluation, bounds: Sequence[Bound] = ()) -> list[junit.Suite]:
     """Return a suite for each model and variant: a case fails if one of its runs is wrong or has no outcome."""
     found = []
-    broken = misses(evaluation, bounds)
+    rows = evaluation.summary.to_dict("records")
     for number, (arm, _) in enumerate(evaluation.outcomes()):
         name, cases = f"evaluation {arm}", []
         for place, case in enumerate(evaluation.cases):
@@ -196,8 +197,6 @@ def suites(evaluation: Evaluation, bounds: Sequence[Bound] = ()) -> list[junit.S
                 skipped = "it was not run"
             seconds = sum(trial.seconds for trial in trials)
             cases.append(junit.Case(case.name, name, seconds, failure, skipped))
-        for bound in bounds:
-            failures = [text for text in broken if text.startswith(f"{arm}: ") and bound.measure in text]
-            cases.append(junit.Case(f"gate {bound}", name, failure="; ".join(failures)))
+        cases += [junit.Case(f"gate {bound}", name, failure=_miss(rows[number], bound)) for bound in bounds]
         found.append(junit.Suite(name, cases))
     return found
