@@ -56,8 +56,6 @@ PARTS = ("right", "right_tool", "right_arguments")
 
 FORMAT = 1  # the version of a saved evaluation, in its member "mcp_magic"
 
-INTERVAL = "95 % interval"  # the heading of its column
-
 SHOWN_CASES = 10  # cases with wrong runs that are shown
 
 SHOWN_ERRORS = 5  # errors of runs that are shown
@@ -363,25 +361,20 @@ class Evaluation:
             "arguments",
             "runs",
         ]
-        rows: list[list[object]] = []
-        bars = []
+        plain: list[list[object]] = []
+        rich: list[list[object]] = []
         for number, arm in enumerate(self._plan.arms):
             shares = [self._share(number, part) for part in PARTS]
             texts = [f"{share.value:.0%}" if share else "-" for share in shares]
             share = shares[0]
             interval = f"{share.low:.0%} to {share.high:.0%}" if share else "-"
             names = [one_line(name, 60) for name in (arm.model, *([arm.variant] if has_variants else []))]
-            rows.append([*names, texts[0], interval, *texts[1:], len(self._of(number))])
-            bars.append(bar(share.low, share.high, share.value, str(share)) if share else Markup())
-        cells = [
-            [
-                joined([value, drawn], " ") if header == INTERVAL else value
-                for header, value in zip(headers, row, strict=True)
-            ]
-            for row, drawn in zip(rows, bars, strict=True)
-        ]
-        markup, _ = document.table(headers, cells, limit=document.display.bytes)
-        return Part(clean(aligned(headers, rows, total=terminal_width())), markup)
+            drawn = bar(share.low, share.high, share.value, str(share)) if share else Markup()
+            start, end = [*names, texts[0]], [*texts[1:], len(self._of(number))]
+            plain.append([*start, interval, *end])
+            rich.append([*start, joined([interval, drawn], " "), *end])
+        markup, _ = document.table(headers, rich, limit=document.display.bytes)
+        return Part(clean(aligned(headers, plain, total=terminal_width())), markup)
 
     def _differences(self) -> list[str]:
         """Return how further variants compare with the first, with each model, and further models with the first."""
@@ -478,10 +471,6 @@ def read_variants(variants: Mapping[str, Any]) -> dict[str, dict[str, Variant]]:
         name: variants_by_server(() if value is None else value if isinstance(value, list | tuple) else [value])
         for name, value in variants.items()
     }
-
-
-def _no_call_last(name: str) -> tuple[bool, str]:
-    return name == NO_CALL, name
 
 
 def called(trial: Trial) -> str:
