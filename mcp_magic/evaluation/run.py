@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from langchain_core.messages import HumanMessage, convert_to_messages, messages_from_dict, messages_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 
-from mcp_magic._text import did_you_mean, duration, join_names, plural
+from mcp_magic._text import did_you_mean, duration, free_name, join_names, plural
 from mcp_magic.agent.builtin import SEARCH_TOOLS, WAIT_FOR_JOB
 from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.cost import cost_of
 from mcp_magic.agent.entries import artifact_of, is_turn, stop_of
 from mcp_magic.agent.failures import model_name
 from mcp_magic.agent.graph import build_graph, first_turns, run_agent
+from mcp_magic.agent.models import make_model
 from mcp_magic.agent.run import AgentRun, usage_of
 from mcp_magic.agent.settings import AgentSettings
 from mcp_magic.agent.skills import LOAD_SKILL
@@ -273,10 +274,12 @@ def named_models(models: Any) -> dict[str, BaseChatModel]:
 
     Args:
         models: A model as `make_model` takes it, several of them, or names and models.
-    """
-    from mcp_magic._text import free_name
-    from mcp_magic.agent.models import make_model
 
+    Raises:
+        ArgumentsError, ModelError: There is none, or one cannot be used.
+    """
+    if isinstance(models, Mapping | list | tuple) and not models:
+        raise ArgumentsError("there is no model to evaluate; give one, such as 'openai:gpt-5', or several")
     if isinstance(models, Mapping):
         return {str(name): make_model(model) for name, model in models.items()}
     named: dict[str, BaseChatModel] = {}

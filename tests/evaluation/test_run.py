@@ -48,6 +48,12 @@ async def test_each_case_runs_with_each_model_in_a_thread_of_its_own(host, shop)
     assert Counter(tool for tool, _ in shop.called) == {"price": 2 * 2 * 3, "buy": 2 * 3}
 
 
+@pytest.mark.parametrize("models", [[], {}], ids=["list", "names"])
+async def test_evaluation_needs_a_model(host, models):
+    with pytest.raises(ArgumentsError, match="there is no model to evaluate"):
+        await host.evaluate(CASES, models)
+
+
 async def test_first_turns_are_scored_and_nothing_is_called(host, shop):
     asked = ask(host)
     evaluation = await host.evaluate(CASES, answering(), tools_only=True)
