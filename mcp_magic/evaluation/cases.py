@@ -28,8 +28,8 @@ on in the next one.
 {'location': 'Rome', 'days': Predicate('value > 2')}
 
 In TOML, a `[[case]]` has `request` (a text or a list of messages), `expected` (a text as after the arrow, or with it,
-or a list of tables with `tool` and `arguments`, whose order the key `order` may name by its arrow), `check`, `name` and
-`tags`. The columns of a table have the same names. `check` is a function of the run; as a text it is a Python
+or a list of tables with `tool` and `arguments`, whose order the key `order` may name by its arrow), `check` and
+`name`. The columns of a table have the same names. `check` is a function of the run; as a text it is a Python
 expression with `run`, or one that gives a function: `judge("openai:gpt-5", "Does the answer say that it rains?")`.
 Expressions are evaluated as the code of whoever gives the cases.
 """
@@ -61,7 +61,7 @@ from mcp_magic.config.parsing import (
 )
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError
-from mcp_magic.map.rows import FILES, read_table
+from mcp_magic.map.rows import FILES, is_missing, read_table
 from mcp_magic.schema import parse_arguments, to_json_value
 from mcp_magic.schema.commandline import Evaluate, escape_name, python_source, read_item, stray_error
 from mcp_magic.schema.fields import Field, label
@@ -73,7 +73,7 @@ Order = Literal["->", "~>", ">="]
 ARROWS: tuple[Order, ...] = get_args(Order)
 NO_CALL = "no call"
 
-COLUMNS = ("request", "expected", "check", "name", "tags")  # of a table with cases; others are left alone
+COLUMNS = ("request", "expected", "check", "name")  # of a table with cases; others are left alone
 KEYS = (*COLUMNS, "order")  # of a [[case]]
 
 MAX_CALLS = 100  # calls that a case may expect
@@ -179,7 +179,6 @@ class Case:
         expected: The expected calls; None if only `check` decides.
         check: A function of the run, such as a `judge`, or None.
         name: A unique name among the cases that are read together: the given one, or the beginning of the request.
-        tags: Words to select cases by.
         place: Where the case is, such as "line 3", for messages.
     """
 
@@ -187,7 +186,6 @@ class Case:
     expected: Expectation | None = None
     check: Callable[[Any], Any] | None = None
     name: str = ""
-    tags: tuple[str, ...] = ()
     place: str = ""
 
     @property
@@ -441,13 +439,17 @@ def _of_row(row: Any, evaluate: Evaluate | None) -> Case:
     if not isinstance(row, Mapping):
         raise FieldError(f"expected a table, got {kind_of(row)}.")
     reject_unknown(row, KEYS)
-    row = {key: value for key, value in row.items() if not _is_absent(value)}
+    row = {key: value for key, value in row.items() if not is_missing(value)}
     if not {"expected", "check"} & row.keys():
         raise FieldError(f"it has neither expected nor check; a case without calls has expected = {NO_CALL!r}.")
     if "request" not in row:
         raise FieldError("it has no request.")
     expected, check = row.get("expected"), row.get("check")
     evaluate = evaluate or _evaluate
+    if "order" in row and not isinstance(expected, list | tuple):
+        raise FieldError(
+            "it goes with a list of tables; in a text the arrow comes first, as in '~> a:b, a:c'.", "order"
+        )
     try:
         if isinstance(expected, str):
             expected = read_expectation(expected, evaluate=evaluate)
@@ -462,13 +464,6 @@ def _of_row(row: Any, evaluate: Evaluate | None) -> Case:
         expected,
         _check(check, evaluate),
         name=text(row, "name") if "name" in row else "",
-        tags=_tags(row.get("tags", ())),
-    )
-
-
-def _is_absent(value: Any) -> bool:
-    return (
-        value is None or type(value).__name__ in ("NaTType", "NAType") or (isinstance(value, float) and value != value)
     )
 
 
@@ -503,13 +498,6 @@ def _with_judge(evaluate: Evaluate) -> Evaluate:
     from mcp_magic.evaluation.judge import judge
 
     return lambda source: evaluate(f"lambda judge: ({source}\n)")(judge)
-
-
-def _tags(tags: Any) -> tuple[str, ...]:
-    words = re.split(r"[\s,]+", tags) if isinstance(tags, str) else tags
-    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-        raise FieldError(f"expected a list of texts, got {kind_of(tags)}.", "tags")
-    return tuple(filter(None, words))
 
 
 def _gathered(

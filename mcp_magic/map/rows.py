@@ -327,10 +327,14 @@ def column_source(column: str) -> str:
     return f"row.{column}" if column.isidentifier() and not iskeyword(column) else f"row[{json.dumps(column)}]"
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a value of a table is a missing one: None, NaN, or pandas' own."""
+    return value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value)
+
+
 def _if_present(name: str, *, required: bool) -> PerRow:
     def compute(row: Row, _: Mapping[str, Any]) -> Any:
         value = row.get(name, _LEFT_OUT)
-        is_missing = value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value)
-        return _LEFT_OUT if is_missing and not required else value
+        return _LEFT_OUT if is_missing(value) and not required else value
 
     return PerRow(name, compute)

@@ -188,7 +188,6 @@ expected = "weather:get_weather location=Oslo"
 
 [[case]]
 name = "both"
-tags = ["slow", "two"]
 request = [{ role = "user", content = "Rome?" }, { role = "assistant", content = "Sun." }, \
 { role = "user", content = "Oslo?" }]
 order = "~>"
@@ -208,7 +207,7 @@ expected = []
 def test_toml_has_texts_and_tables():
     first, second, third = read_toml(TOML)
     assert str(first.expected) == "-> weather:get_weather location=Oslo"
-    assert (second.name, second.tags, second.text) == ("both", ("slow", "two"), "Oslo?")
+    assert (second.name, second.text) == ("both", "Oslo?")
     assert second.expected.calls[0].read(SCHEMA) == {
         "location": ANY,
         "days": Predicate("value > 2", abs),
@@ -240,6 +239,10 @@ check = "foo("
 request = "a"
 expected = [{ tool = "a:b" }]
 order = "any"
+[[case]]
+request = "a"
+expected = "a:b, a:c"
+order = "~>"
 """
     assert said(ConfigError, read_toml, toml, source="cases.toml").splitlines() == [
         "cases.toml:2: request: expected a text or a list of messages, got a number.",
@@ -248,6 +251,7 @@ order = "any"
         "cases.toml:11: expected.0.tol: unknown key. Did you mean 'tool'?",
         "cases.toml:15: check: cannot evaluate 'foo(': SyntaxError: '(' was never closed",
         "cases.toml:19: order: expected ->, ~>, >=, got 'any'.",
+        "cases.toml:23: order: it goes with a list of tables; in a text the arrow comes first, as in '~> a:b, a:c'.",
     ]
     assert said(ConfigError, read_toml, "[[cases]]\nx = 1") == "the TOML has no [[case]]. Did you mean 'cases'?"
     assert said(ConfigError, read_toml, "x", source="c.toml").startswith("c.toml: not TOML: ")
@@ -282,8 +286,8 @@ def test_a_table_has_a_case_in_each_row(of):
 def test_a_table_may_hold_values(tmp_path):
     expected = Expectation((ExpectedCall("a:b", {"x": 1}),), ">=")
     messages = [HumanMessage("hi"), AIMessage("Hello."), HumanMessage("and?")]
-    [case] = read_cases([{"request": messages, "expected": expected, "tags": "slow, two"}])
-    assert (case.expected, case.text, case.tags, str(expected)) == (expected, "and?", ("slow", "two"), ">= a:b x=1")
+    [case] = read_cases([{"request": messages, "expected": expected}])
+    assert (case.expected, case.text, str(expected)) == (expected, "and?", ">= a:b x=1")
     assert read_cases([case, case])[1].name == "and?_2"
     frame = pl.DataFrame({"request": ["hi"], "expected": ["no call"]})
     assert [case.expected for case in read_cases(frame)] == [Expectation()]
@@ -317,7 +321,6 @@ def test_a_table_may_hold_values(tmp_path):
             "row 0: check: expected a function, or an expression with `run`, got a number.",
         ),
         ([{"request": [3], "check": len}], "row 0: request: expected messages with role and content, got a number."),
-        ([{"request": "a", "check": len, "tags": 3}], "row 0: tags: expected a list of texts, got a number."),
         (
             "cases.txt",
             "'cases.txt' has no ending of cases; .toml, .csv, .tsv, .jsonl, .ndjson, .json, .parquet are read",
