@@ -350,6 +350,15 @@ def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> dict[str,
     return {"timeout": timeout, "max_total_timeout": arguments.max_total_timeout}
 
 
+def option_text(name: str) -> str:
+    """Return how the option with this attribute is written on a line.
+
+    >>> option_text("max_cost")
+    '--max-cost'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
 def seconds_typed(word: str) -> float:
     """Read a number of seconds. Raises ArgumentTypeError if the word is not a number above 0.
 

@@ -106,7 +106,9 @@ def test_file_of_something_else_is_an_error(tmp_path, content):
 async def test_report_has_a_suite_for_each_model(host):
     models = {"good": answering(), "bad": answering(wrong_about_apples)}
     evaluation = await host.evaluate(CASES, models, runs=2, tools_only=True)
-    root = ElementTree.fromstring(junit_xml(gate.suites(evaluation, gate.read_gate("right >= 0.9, right <= 1, right_tool > 1"))))
+    root = ElementTree.fromstring(
+        junit_xml(gate.suites(evaluation, gate.read_gate("right >= 0.9, right <= 1, right_tool > 1")))
+    )
     assert [suite.get("name") for suite in root] == ["evaluation good", "evaluation bad"]
     assert [suite.get("failures") for suite in root] == ["1", "3"]
     failures = {case.get("name"): case[0].get("message") for case in root[1] if len(case)}

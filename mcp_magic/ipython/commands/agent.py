@@ -14,7 +14,7 @@ from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, option_text
 from mcp_magic.ipython.live import screen_for, shown_once
 from mcp_magic.ipython.views import Views
 from mcp_magic.notebook import host
@@ -155,7 +155,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for option, least in (("max_turns", 1), ("max_tokens", 1), ("max_cost", 0)):
         value = getattr(arguments, option)
         if value is not None and value < least:
-            raise CommandError(f"%%mcp_agent: --{option.replace('_', '-')} {value:g}: at least {least}.")
+            raise CommandError(f"%%mcp_agent: {option_text(option)} {value:g}: at least {least}.")
 
 
 async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:

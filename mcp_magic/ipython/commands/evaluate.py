@@ -12,9 +12,10 @@ from mcp_magic._text import join_names
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, option_text, seconds_typed
 from mcp_magic.ipython.commands.agent import complete_tools, model_words
 from mcp_magic.ipython.execution import until_interrupted
+from mcp_magic.map.rows import FILES
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 FIRST_LINE = 2  # the number of the first line below the line of the magic
 
-TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")  # files whose rows are cases; other files than TOML have lines
+FILES_OF_CASES = (".toml", *FILES)  # other files have lines of cases
 
 _NUMBERS = (("runs", 1), ("concurrency", 1), ("max_tokens", 1), ("max_turns", 1), ("max_cost", 0))
 
@@ -75,13 +76,13 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for name, least in _NUMBERS:
         value = getattr(arguments, name)
         if value is not None and value < least:
-            raise CommandError(f"%%mcp_eval: --{name.replace('_', '-')} {value:g}: at least {least}.")
+            raise CommandError(f"%%mcp_eval: {option_text(name)} {value:g}: at least {least}.")
 
 
 async def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation | Ablation:
     """Return the evaluation or ablation that is resumed, or a new one."""
     from mcp_magic.evaluation.ablation import Ablation, new_ablation
-    from mcp_magic.evaluation.evaluation import Evaluation, new_evaluation
+    from mcp_magic.evaluation.evaluation import RESUMED, Evaluation, new_evaluation
 
     if arguments.resume is None:
         cases, models = _cases(invocation, arguments), _models(invocation, arguments.models)
@@ -90,9 +91,16 @@ async def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> 
             tool = invocation.text(arguments.ablate)
             return await new_ablation(invocation.host, tool, cases, models, **options)
         return new_evaluation(invocation.host, cases, models, variants, **options)
-    names = ("cases", "models", "ablate")
-    if (invocation.body or "").strip() or any(getattr(arguments, name) is not None for name in names):
-        raise CommandError("%%mcp_eval: --resume goes on with the same cases and models: leave these out.")
+    own = (*RESUMED, "gate", "against", "save", "junit", "out")
+    typed = [name for name, value in vars(arguments).items() if value is not None and value is not False]
+    others = [option_text(name) for name in typed if name not in (*own, "resume")]
+    if (invocation.body or "").strip():
+        others.append("the cell")
+    if others:
+        raise CommandError(
+            f"%%mcp_eval: --resume goes on with the evaluation as it is: leave out {join_names(others)}. "
+            f"It takes {join_names(map(option_text, own), 20)}."
+        )
     evaluation = invocation.value(arguments.resume)
     if not isinstance(evaluation, Evaluation | Ablation):
         kind = type(evaluation).__name__
@@ -152,7 +160,7 @@ def _cases(invocation: Invocation, arguments: argparse.Namespace) -> list[Case]:
     source = invocation.value(word)
     if isinstance(source, str):
         source = invocation.path(source)
-    if isinstance(source, Path) and source.suffix.lower() not in (".toml", *TABLES):
+    if isinstance(source, Path) and source.suffix.lower() not in FILES_OF_CASES:
         return read_cell(read_text(source), evaluate=invocation.evaluate)
     return read_cases(source, evaluate=invocation.evaluate)
 
@@ -208,7 +216,7 @@ def _complete_cases(tab: Tab) -> list[str]:
         for name, value in tab.namespace.items()
         if not name.startswith("_") and "request" in getattr(value, "columns", ())
     ]
-    return completion.starting(tab, [*tables, *completion.paths(tab, (".toml", *TABLES))])
+    return completion.starting(tab, [*tables, *completion.paths(tab, FILES_OF_CASES)])
 
 
 _SERVERS = Argument(

@@ -15,7 +15,15 @@ from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import Asking
-from mcp_magic.ipython.commandline import ONE_TOOL, Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.ipython.commandline import (
+    ONE_TOOL,
+    Argument,
+    Implementation,
+    Invocation,
+    Tab,
+    option_text,
+    seconds_typed,
+)
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
 from mcp_magic.map.pace import read_rate
@@ -123,7 +131,7 @@ async def _resumed(invocation: Invocation, arguments: argparse.Namespace) -> Map
 
 def _on_the_line(name: str) -> str:
     """Return how an argument is written on the line."""
-    return {"tool": "SERVER:TOOL", "arguments": "NAME=VALUE"}.get(name) or f"--{name.replace('_', '-')}"
+    return {"tool": "SERVER:TOOL", "arguments": "NAME=VALUE"}.get(name) or option_text(name)
 
 
 def _lines(body: str) -> list[tuple[str, str, list[str]]]:

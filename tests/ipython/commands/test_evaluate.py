@@ -84,8 +84,9 @@ async def test_cases_are_a_table_or_a_file(magic):
     assert scores.df["right"].tolist() == [True, True]
     (magic.folder / "cases.toml").write_text('[[case]]\nrequest = "Add 1 and 2"\nexpected = "math:add a=1 b=2"\n')
     table.to_csv(magic.folder / "cases.csv", index=False)
+    table.to_csv(magic.folder / "cases.tsv", index=False, sep="\t")
     (magic.folder / "cases.txt").write_text("Add 1 and 2 -> math:add a=1 b=2\n")
-    for name, count in (("cases.toml", 1), ("cases.csv", 2), ("cases.txt", 1)):
+    for name, count in (("cases.toml", 1), ("cases.csv", 2), ("cases.tsv", 2), ("cases.txt", 1)):
         scores = await magic(f"eval {name} --models $m --tools-only", m=answering(adder))
         assert (len(scores), scores.df["right"].all()) == (count, True)
 
@@ -111,7 +112,13 @@ async def test_cases_are_a_table_or_a_file(magic):
         (ArgumentsError, "--models $m --rate often", CELL, "'often' is not a rate; write 10/s, 100/min or 1000/h"),
         (ModelError, "--models $n", CELL, "int is not a chat model."),
         (ArgumentsError, "--resume $n", None, "--resume takes an Evaluation, for example --resume $scores, not int"),
-        (CommandError, "--resume $n", CELL, "%%mcp_eval: --resume goes on with the same cases and models"),
+        (CommandError, "--resume $n", CELL, "%%mcp_eval: --resume goes on with the evaluation as it is: leave out the"),
+        (
+            CommandError,
+            "--resume $n --tools-only --servers math --journal j --runs 2",
+            None,
+            "%%mcp_eval: --resume goes on with the evaluation as it is: leave out --servers, --tools-only, ",
+        ),
     ],
 )
 async def test_wrong_line_says_what_is_valid_and_runs_nothing(magic, kind, line, cell, says):
