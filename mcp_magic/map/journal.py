@@ -96,9 +96,9 @@ class Journal:
     def _problem(self, error: sqlite3.Error | ValueError) -> str:
         text = str(error)
         if "not a database" in text:
-            return f"{self.path} is not a journal of %mcp map: choose another file"
+            return f"{self.path} is not a journal: choose another file"
         if "locked" in text:
-            return f"the journal {self.path} is in use by another map"
+            return f"the journal {self.path} is in use by another map or evaluation"
         if "unable to open" in text or "readonly" in text:
             return f"the journal {self.path} cannot be written"
         if "too big" in text:

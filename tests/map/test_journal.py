@@ -156,11 +156,11 @@ async def test_a_file_that_is_no_journal_is_refused_at_once(host, calls, tmp_pat
     (tmp_path / "folder").mkdir()
     with closing(Journal(tmp_path / "used")):
         for name, words in {
-            "text": "is not a journal of %mcp map: choose another file; nothing was called",
+            "text": "is not a journal: choose another file; nothing was called",
             "stranger": "it is a database of another program",
             "folder": "cannot be written; nothing was called",
             "j\0x": "embedded null byte; nothing was called",
-            "used": "is in use by another map",
+            "used": "is in use by another map or evaluation",
         }.items():
             with pytest.raises(ConfigError) as raised:
                 await host.map("s:add", [{"a": 1}], journal=tmp_path / name)
