@@ -16,7 +16,7 @@ from mcp_magic import _sdk
 
 PACKAGE = Path(mcp_magic.__file__).parent
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "_sdk.py"]
-PUBLIC = {"_replace", "_asdict", "_fields", "_current_frames", "_repr_mimebundle_", "_repr_png_"}
+PUBLIC = {"_replace", "_asdict", "_fields", "_current_frames", "_exit", "_repr_mimebundle_", "_repr_png_"}
 """Attributes with an underscore that are public: those of named tuples, of `sys`, and of IPython's displays."""
 
 
