@@ -66,6 +66,8 @@ CALLS = 300  # characters of the calls of a run in a table
 class Evaluation:
     """The runs of cases with models and variants of the tools; displays shares, intervals and what went wrong.
 
+    It has more methods than other classes: what a person reads of an evaluation, and the parts of its display.
+
     Attributes:
         cases: The cases.
         problem: Why it ended before all runs were made, or "".
