@@ -62,7 +62,7 @@ def sentences(text: str) -> list[str]:
         (" \n--- ... ", []),
         ("``` open. Fence", ["``` open. Fence"]),
     ],
-    ids=lambda value: repr(value)[:30],
+    ids=len,
 )
 def test_text_is_divided_where_a_sentence_ends(text, expected):
     assert sentences(text) == expected
