@@ -32,7 +32,7 @@ WORK = (
     "%mcp reconnect changing",
     "%mcp call changing:work a=2",
     # a subscription, and what comes by it, has the number of all that there were in the process, one digit or two
-    "sorted((e.direction, e.label.partition(' to ')[0], 'subscriptions' in e.method or '/updated' in e.method"
+    "sorted((e.direction, e.label.partition(' to ')[0], 'subscriptions' in e.method or 'notifications/' in e.method"
     " or e.size, e.failed)"
     " for e in host.trace.entries('changing'))",
     "%mcp disconnect --all",
