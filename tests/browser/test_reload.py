@@ -48,20 +48,34 @@ def runs(form: Locator) -> bool:
     return True
 
 
+def approves(panel: Locator) -> bool:
+    """Approve the first of two calls; return whether the second is asked about."""
+    if panel.get_by_text("two", exact=True).count() == 0:
+        press(panel, "Approve")
+    try:
+        panel.get_by_text("two", exact=True).first.wait_for(timeout=WAIT_MS / 4)
+    except PlaywrightTimeoutError:
+        return False
+    return True
+
+
 def reloaded(lab: Lab, form: Locator, panel: Locator) -> None:
-    """Load the page again until it has all widgets, and run the form.
+    """Load the page again until it has all widgets; run the form, and approve a call.
 
     JupyterLab's widget manager restores twice at once; where the second is done first, it gives up what the first has
     not got to yet ("model not found"), or clicks do not reach the kernel. A person loads the page once more.
     """
+    has_run = False
     for _ in range(5):
         lab.page.reload()
         lab.page.wait_for_selector(".jp-Notebook .jp-Cell")
         lost = lab.page.get_by_text(LOST)
         expect(field(form, "text").or_(lost).first).to_be_visible()
         expect(button(panel, "Approve").or_(lost).first).to_be_visible()
-        if lost.count() == 0 and runs(form):
-            return
+        if lost.count() == 0:
+            has_run = has_run or runs(form)
+            if has_run and approves(panel):
+                return
     raise AssertionError("the widgets are lost five times")
 
 
@@ -78,7 +92,6 @@ def test_widgets_survive_a_reload_and_report_a_restart(jupyterlab, live_browser)
         lab.command("docmanager:save")
         reloaded(lab, form, panel)
         expect(view_in(shown).locator("#answer")).to_have_text("US: 42")
-        press(panel, "Approve")
         expect(panel).to_contain_text("two")
 
         lab.page.evaluate(f"{KERNEL}.restart()")
