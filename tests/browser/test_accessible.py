@@ -115,7 +115,9 @@ def test_elicitation_is_accessible_and_enter_answers_it(lab):
     expect(city).to_be_visible()
     city.press_sequentially("O")
     expect(city).to_have_attribute("aria-invalid", "true")
+    expect(city).to_be_focused()
     assert_accessible(lab, panel)
+    city.press("End")  # a change of the theme may take the focus, and Playwright then types before the first letter
     city.press_sequentially("slo")
     city.press("Enter")  # at once: the last letters may still be on their way
     expect(finished(cell)).to_contain_text("'accept Oslo 3'")
