@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import duration, join_names, plural
-from mcp_magic.config.specs import StdioSpec, UrlSpec
+from mcp_magic._text import duration, join_names, plural, sentence
+from mcp_magic.config.parsing import working_path
 from mcp_magic.display.code import code_part
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
@@ -19,11 +19,13 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.fuzz.judge import KINDS
 from mcp_magic.junit import Case, Suite
 from mcp_magic.results.results import CheckFailedError
-from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import argument_problems
+from mcp_magic.server.literals import imports_of, quoted, reads
+from mcp_magic.server.targets import target_of_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import pandas as pd
 
@@ -156,13 +158,19 @@ class FuzzReport:
 
     @property
     def pytest(self) -> str:
-        """The source of a module for pytest, with a test for each failure; "" without failures.
+        """The source of a module for pytest in the working directory; see `tests_in`."""
+        return self.tests_in(working_path("test_fuzz.py"))
+
+    def tests_in(self, file: Path) -> str:
+        """Return the source of the module `file` for pytest, with a test for each failure; "" without failures.
 
         A test passes once the server is mended. It needs this package, and no plugin of pytest.
         """
         if not self.failures:
             return ""
-        target, imports = _target(self._spec)
+        target = target_of_spec(self._spec, self.server, file, {})
+        connect = self._spec.masked(target.arguments_of_connect(self.server, 12))
+        remarks = "".join(f"\n{sentence(remark)}\n" for remark in target.remarks)
         tests, names = [], Counter[str]()
         for failure in self.failures:
             head, arguments, rest = failure.test.partition("():")
@@ -170,7 +178,13 @@ class FuzzReport:
             number = f"_{names[head]}" if names[head] > 1 else ""
             tests.append(f"{head}{number}{arguments}{rest}")
         return (
-            _MODULE.format(imports=imports, server=self.server, seed=self.seed, target=target)
+            _MODULE.format(
+                server=quoted(self.server),
+                seed=self.seed,
+                about=f"{remarks}{reads(sorted(target.variables))}",
+                imports="\n".join(["import asyncio", *imports_of(connect)]),
+                connect=connect,
+            )
             + "\n\n\n".join(["", *tests]).removeprefix("\n")
             + "\n"
         )
@@ -199,49 +213,23 @@ class FuzzReport:
 
 
 _MODULE = '''\
-"""What a fuzz of {server} has shown (seed {seed}). A test passes once the server is mended."""
+"""What a fuzz of {server} has shown (seed {seed}). A test passes once the server is mended.
+{about}"""
 
 {imports}
 
 from mcp_magic import Host
 from mcp_magic.fuzz import check_call
 
-TARGET = {target}
-
 
 def check(tool, arguments):
     async def call():
         async with Host() as host:
-            await check_call(await host.connect(**TARGET, name="{server}"), tool, arguments)
+            server = await host.connect({connect})
+            await check_call(server, tool, arguments)
 
     asyncio.run(call())
 '''
-
-
-def _target(spec: Spec) -> tuple[str, str]:
-    """Return the source of what connects a server, without secrets, and the imports that it needs."""
-    names = spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else {}
-    if isinstance(spec, StdioSpec):
-        words = [_unmasked(spec.masked(word)) for word in (spec.command, *spec.args)]
-        target = f"[{', '.join(words)}]"
-    else:
-        target = _unmasked(spec.where)
-    members = [f'"target": {target}']
-    if isinstance(spec, StdioSpec) and spec.cwd is not None:
-        members.append(f'"cwd": {python_literal(str(spec.cwd))}')
-    if names:
-        option = "env" if isinstance(spec, StdioSpec) else "headers"
-        variables = ((name, re.sub(r"\W", "_", name).upper()) for name in names)
-        values = ", ".join(f'{python_literal(name)}: os.environ["{variable}"]' for name, variable in variables)
-        members.append(f'"{option}": {{{values}}}')
-    source = f"{{{', '.join(members)}}}"
-    return source, "import asyncio" + ("\nimport os" if "os.environ[" in source else "")
-
-
-def _unmasked(text: str) -> str:
-    """Return the source of a text, in which each mask is read from the variable SECRET of the environment."""
-    parts = [python_literal(part) for part in text.split(MASK)]
-    return ' + os.environ["SECRET"] + '.join(parts).removeprefix('"" + ').removesuffix(' + ""')
 
 
 def line_to_type(server: str, tool: str, arguments: Mapping[str, Any], source: Mapping[str, Any]) -> str:

@@ -2,206 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult, Tool
 from pydantic import ValidationError
 
-from mcp_magic.config.masking import mask_arguments, mask_url
-from mcp_magic.config.parsing import working_directory
-from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec
-from mcp_magic.display.text import one_line
+from mcp_magic._text import free_name
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.protocol import check_output
 from mcp_magic.results.results import ResourceResult, ToolResult, value_of
-from mcp_magic.schema.secrets import MASK, is_declared_secret
+from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.server.literals import (
     PYTHON,
     TYPESCRIPT,
-    Beside,
-    Joined,
     NoLiteralError,
-    Program,
-    Variable,
     call_arguments,
+    imports_of,
     literal,
     quoted,
-    unmasked,
-    variable_name,
+    reads,
     variables_in,
     with_variables,
 )
 from mcp_magic.trace.trace import is_masked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from mcp_magic.server.exchange import Exchange, Recording
-
-
-# How the written program reaches the server: values of code, in which each secret is a variable.
-
-
-@dataclass(frozen=True)
-class Target:
-    """How a program reaches a server.
-
-    Attributes:
-        transport: `"stdio"`, `"http"` or `"sse"`.
-        command: The command and its arguments.
-        options: `env`, `cwd`, `headers`, `verify`, `cert`, as far as they are not the default.
-        url: The URL.
-        is_legacy: Whether only the handshake is meant.
-        token: The `Authorization` of a client on the bare SDK, which does not log in as a session does; or None.
-        remarks: What the user should know.
-    """
-
-    transport: str
-    command: list[Any] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
-    url: Any = ""
-    is_legacy: bool = False
-    token: Joined | None = None
-    remarks: tuple[str, ...] = ()
-
-    def with_token(self) -> Target:
-        """Return the target of a client on the bare SDK."""
-        if self.token is None:
-            return self
-        headers = {**self.options.get("headers", {}), "Authorization": self.token}
-        return replace(self, options={**self.options, "headers": headers})
-
-
-def target_of(recording: Recording, file: Path, variables: Mapping[str, Any]) -> Target:
-    """Return how the program `file` reaches a server; `variables` may have the user's names of its secrets.
-
-    Raises:
-        CommandError: No program can reach it.
-    """
-    spec, name = recording.spec, recording.server
-    if isinstance(spec, InProcessSpec) or recording.transport == "in-process":
-        raise CommandError(
-            f"%mcp export: {name} runs in this kernel, where no other program can start it. `%mcp export {name} "
-            f"{name}.py` writes a server of a cell as a program: connect that, and make the calls there. A report "
-            "needs none: `--report FILE.html`."
-        )
-    known = _known(spec, variables)
-    if isinstance(spec, StdioSpec):
-        return _stdio(spec, name, file, known)
-    if isinstance(spec, HttpSpec | SseSpec):
-        return _http(spec, name, known, has_log_in=recording.has_log_in)
-    if spec is None and recording.transport == "stdio":
-        words = _words(recording.where)
-        spec = StdioSpec(command=sys.executable if words[:1] == ["python"] else words[0], args=tuple(words[1:]))
-        target = _stdio(spec, name, file, known)
-        remarks = [f"the command is that of the cassette, {one_line(recording.where, 200)}: check it"]
-        return replace(target, remarks=(*target.remarks, *remarks))
-    if spec is None and recording.transport in ("http", "sse"):
-        url = unmasked(recording.where, [], name, "SECRET")
-        return Target(recording.transport, url=url, remarks=("a cassette has no headers: add those that it needs",))
-    raise CommandError(f"%mcp export: the SDKs have no client for the transport {recording.transport!r} of {name}.")
-
-
-def _words(line: str) -> list[str]:
-    """Return the words of a command line, of which a cassette may have the beginning only."""
-    try:
-        words = shlex.split(line)
-    except ValueError:  # it ends within quotes
-        words = line.split()
-    return words or ["server"]
-
-
-def _known(spec: Spec | None, variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return secret -> the name of the variable that holds it already."""
-    secrets = spec.secrets if spec is not None else frozenset()
-    known: dict[str, str] = {}
-    for source in (variables, os.environ, spec.variables if spec is not None else {}):
-        for name, value in source.items():
-            if isinstance(value, str) and value in secrets and re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
-                known[value] = name
-    return known
-
-
-def _coded(text: str, masked: str, known: Mapping[str, str], server: str, name: str) -> Any:
-    """Return a text of a spec, of which a part is masked, with variables."""
-    for secret in sorted(known, key=len, reverse=True):
-        if secret in text and MASK not in masked:  # its name tells nothing, but a declaration does
-            masked = text.replace(secret, MASK)
-    if MASK not in masked:
-        return text
-    match = re.fullmatch("(.+?)".join(map(re.escape, masked.split(MASK))), text, re.DOTALL)
-    hidden = match.groups() if match is not None else ()
-    return unmasked(masked, [known.get(secret) for secret in hidden], server, name)
-
-
-def _stdio(spec: StdioSpec, server: str, file: Path, known: Mapping[str, str]) -> Target:
-    words: list[Any] = []
-    option = ""
-    for word, masked in zip(spec.args, mask_arguments(spec.args), strict=True):
-        coded = _coded(word, masked, known, server, option.lstrip("-"))
-        words.append(_beside(coded, file) if isinstance(coded, str) else coded)
-        option = word
-    options: dict[str, Any] = {}
-    here = working_directory()
-    if spec.cwd is not None or any(not Path(word).is_absolute() and (here / word).exists() for word in spec.args):
-        options["cwd"] = _beside(str(spec.cwd or here), file)
-    if spec.env:
-        options["env"] = env = {}
-        for name, value in spec.env.items():
-            masked = MASK if is_declared_secret(name) else value
-            env[name] = _coded(value, masked, {value: name, **known} if masked == MASK else known, server, name)
-    python = Program(_beside(sys.executable, file)) if spec.command == sys.executable else spec.command
-    return Target("stdio", [python, *words], options, is_legacy=spec.protocol == "handshake")
-
-
-def _beside(path: str, file: Path) -> Any:
-    """Return a path that is near the program relative to it, because a project is moved as a whole."""
-    if not Path(path).is_absolute() or not Path(path).exists():
-        return path
-    relative = os.path.relpath(path, file.parent)
-    return Beside(Path(relative).as_posix()) if relative.count("..") <= 4 else path
-
-
-def _http(spec: HttpSpec | SseSpec, server: str, known: Mapping[str, str], *, has_log_in: bool) -> Target:
-    if spec.client_factory is not None:
-        raise CommandError(f"%mcp export: {server} has a client_factory, which no other program has.")
-    headers: dict[str, Any] = {}
-    for name, value in spec.headers.items():
-        masked = value
-        if is_declared_secret(name):
-            scheme, space, _ = value.rpartition(" ")
-            masked = f"{scheme}{space}{MASK}"
-        label = "token" if name.lower() == "authorization" else name
-        headers[name] = _coded(value, masked, known, server, label)
-    options: dict[str, Any] = {"headers": headers} if headers else {}
-    if spec.verify is not True:
-        options["verify"] = spec.verify
-    if spec.cert is not None:
-        options["cert"] = list(spec.cert) if isinstance(spec.cert, tuple) else spec.cert
-    token = None
-    if has_log_in and "authorization" not in map(str.lower, headers):
-        token = Joined(("Bearer ", Variable(variable_name(server, "token"))))
-    url = _coded(spec.url, mask_url(spec.url), known, server, "secret")
-    return Target(spec.transport, options=options, url=url, is_legacy=spec.protocol == "handshake", token=token)
-
-
-_KEPT = ("env", "headers")  # options that a mock gets, too
-
-
-def replayed(target: Target, url: str, command: list[str]) -> Target:
-    """Return the target at which a mock of the server answers: at a URL, or a command."""
-    options: dict[str, Any] = {name: target.options[name] for name in _KEPT if name in target.options}
-    if target.transport == "stdio":
-        return replace(target, command=command, options={**options, "cwd": str(Path.cwd())})
-    return replace(target, transport="http", url=url, options=options)
+    from mcp_magic.server.targets import Target
 
 
 # What was written.
@@ -251,8 +85,13 @@ def _blocks(recording: Recording, write: Any) -> tuple[list[_Block], list[str]]:
     return blocks, remarks
 
 
-def _reads(variables: Sequence[str], what: str = "It reads from the environment") -> str:
-    return f"\n{what}: {', '.join(variables)}\n" if variables else ""
+def _variables(target: Target, blocks: Sequence[_Block]) -> list[str]:
+    return sorted(target.variables.union(*(block.variables for block in blocks)))
+
+
+def _name_of(file: Path) -> str:
+    """Return the name of the written file for its head, which it cannot end."""
+    return re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII)
 
 
 # The pytest file.
@@ -288,25 +127,10 @@ def write_tests(recording: Recording, target: Target, file: Path) -> Written:
     names: set[str] = set()
     blocks, remarks = _blocks(recording, lambda group: _test(recording, group, names))
     code = "".join(f"\n\n{block.code}" for block in blocks)
-    where = target.command if target.transport == "stdio" else target.url
-    options: dict[str, Any] = {"name": recording.server}
-    if target.transport == "sse":
-        options["transport"] = "sse"
-    if target.is_legacy:
-        options["protocol"] = "handshake"
-    options |= target.options
-    connect = "\n".join(
-        [f"            {literal(where, PYTHON, 12)},"]
-        + [f"            {name}={literal(value, PYTHON, 12)}," for name, value in options.items()]
-    )
-    connect = f"\n{connect}\n        "
-    variables = sorted(set().union(variables_in([where, options]), *(block.variables for block in blocks)))
-    imports = ["from contextlib import asynccontextmanager"]
-    for module, use in (("os", "os."), ("sys", "sys.")):
-        if use in connect + "".join(block.code for block in blocks if block.variables):
-            imports.append(f"import {module}")
-    if "Path(" in connect:
-        imports.append("from pathlib import Path")
+    connect = target.arguments_of_connect(recording.server, 8)
+    variables = _variables(target, blocks)
+    in_requests = "".join(block.code for block in blocks if block.variables)
+    imports = ["from contextlib import asynccontextmanager", *imports_of(connect + in_requests)]
     imports.sort(key=lambda line: (line.startswith("from"), line))
     others = ["import pytest", "from mcp_magic import Host"]
     if "jsonschema.validate(" in code:
@@ -317,8 +141,8 @@ def write_tests(recording: Recording, target: Target, file: Path) -> Written:
     environment = f"\n# only the server itself needs them, its cassettes do not\n{defaults}" if variables else ""
     head = _TESTS.format(
         server=quoted(recording.server),
-        file=re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII),
-        reads=_reads(variables),
+        file=_name_of(file),
+        reads=reads(variables),
         imports="\n".join([*imports, "", *others]),
         environment=environment,
         connect=connect,
@@ -345,7 +169,8 @@ def _test(recording: Recording, group: Sequence[Exchange], names: set[str]) -> _
     else:
         lines = [f"result = await {_request(recording, exchange, name, arguments)}"]
         check = _expectation(recording, group)
-    title = _free(_test_name(exchange), names)
+    title = free_name(_test_name(exchange), names)
+    names.add(title)
     body = "".join(f"        {line}\n" for line in lines) + "".join(f"    {line}\n" for line in check)
     code = f"async def {title}(mcp_cassette):\n    async with connected() as server:\n{body}"
     return _Block(code, variables_in([arguments, with_variables(exchange.name, recording.server)]), title)
@@ -505,14 +330,6 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text[:200].replace(MASK, "").lower()).strip("_")[:30]
 
 
-def _free(name: str, names: set[str]) -> str:
-    number, free = 2, name
-    while free in names:
-        free, number = f"{name}_{number}", number + 1
-    names.add(free)
-    return free
-
-
 # The clients.
 
 _PYTHON = '''\
@@ -542,7 +359,7 @@ def write_python(recording: Recording, target: Target, file: Path) -> Written:
     """Return a program on the Python SDK that sends the requests and prints the answers."""
     target = target.with_token()
     blocks, remarks = _blocks(recording, lambda group: _python_request(recording, group))
-    mode = ', mode="legacy"' if target.is_legacy else ""
+    mode = ', mode="legacy"' if target.protocol == "handshake" else ""
     third = ["from mcp import Client", "from pydantic import BaseModel"]
     options = {name: target.options[name] for name in ("headers", "verify", "cert") if name in target.options}
     if target.transport == "stdio":
@@ -566,21 +383,17 @@ def write_python(recording: Recording, target: Target, file: Path) -> Written:
         connect = f"    url = {literal(target.url, PYTHON, 4)}\n"
         client = "url"
     connect += f"    async with Client({client}{mode}) as client:"
-    variables = sorted(
-        set().union(variables_in([target.command, target.url, target.options]), *(block.variables for block in blocks))
-    )
+    variables = _variables(target, blocks)
     requests = "".join(block.code for block in blocks)
     if "except MCPError" in requests:
         third[0] = third[0].replace("Client", "Client, MCPError", 1)
-    used = {"asyncio": True, "os": bool(variables), "sys": "sys.executable" in connect}
-    imports = [f"import {module}" for module, is_used in used.items() if is_used]
-    imports += ["from pathlib import Path"] if "Path(" in connect else []
-    imports += ["from pprint import pp"]
+    in_requests = "".join(block.code for block in blocks if block.variables)
+    imports = ["import asyncio", *imports_of(connect + in_requests), "from pprint import pp"]
     third.sort(key=lambda line: (line.startswith("from"), line))
     text = _PYTHON.format(
         server=quoted(recording.server),
-        file=re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII),
-        reads=_reads(variables),
+        file=_name_of(file),
+        reads=reads(variables),
         imports="\n".join([*imports, "", *third]),
         connect=connect,
         requests=requests,
@@ -687,17 +500,15 @@ def write_typescript(recording: Recording, target: Target, file: Path) -> Writte
     if "join(here" in connect:
         imports = ['import { dirname, join } from "node:path";', *imports]
         helpers += "\nconst here = dirname(process.argv[1]);\n"
-    variables = sorted(
-        set().union(variables_in([target.command, target.url, target.options]), *(block.variables for block in blocks))
-    )
+    variables = _variables(target, blocks)
     text = _TYPESCRIPT.format(
         server=quoted(recording.server),
-        file=re.sub(r"[^\w./-]", "_", file.name, flags=re.ASCII),
+        file=_name_of(file),
         reads="".join(f"// It reads from the environment: {name}\n" for name in variables),
         imports="\n".join(imports),
         helpers=helpers + (_ENVIRONMENT if variables else ""),
         name=literal(f"{recording.server} client", TYPESCRIPT),
-        mode="legacy" if target.is_legacy else "auto",
+        mode="legacy" if target.protocol == "handshake" else "auto",
         connect=connect,
         requests="".join(block.code for block in blocks),
     )

@@ -17,7 +17,7 @@ from mcp_magic._unicode import HIDDEN
 from mcp_magic.schema.secrets import MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 WIDTH = 100  # characters of a line that a value should fit in
 
@@ -188,6 +188,12 @@ def variables_in(value: Any) -> set[str]:
     return set()
 
 
+def imports_of(code: str) -> list[str]:
+    """Return the imports that the values in Python code need."""
+    uses = {"import os": "os.environ", "import sys": "sys.executable", "from pathlib import Path": "Path(__file__)"}
+    return [line for line, use in uses.items() if use in code]
+
+
 # Secrets: masked values become variables.
 
 _NAME = re.compile(r"([A-Za-z][\w.-]*)[\"']?\s*[=:]\s*[\"']?(?:\w+ )?$")
@@ -214,11 +220,11 @@ def with_variables(value: Any, server: str, name: str = "") -> Any:
         return {key: with_variables(entry, server, key) for key, entry in value.items()}
     if isinstance(value, list):
         return [with_variables(entry, server, name) for entry in value]
-    return unmasked(value, [], server, name) if isinstance(value, str) and MASK in value else value
+    return unmasked(value, server, name) if isinstance(value, str) and MASK in value else value
 
 
-def unmasked(masked: str, names: list[str | None], server: str, name: str) -> Any:
-    """Return a masked text with a variable for each mask: of these names as far as there are any, else of a new one."""
+def unmasked(masked: str, server: str, name: str, variable: Callable[[str], str] = str) -> Any:
+    """Return a masked text with a variable for each mask; `variable` may return another name than the usual one."""
     parts: list[str | Variable] = []
     pieces = masked.split(MASK)
     for number, piece in enumerate(pieces):
@@ -226,9 +232,13 @@ def unmasked(masked: str, names: list[str | None], server: str, name: str) -> An
             parts.append(piece)
         if number < len(pieces) - 1:
             before = _NAME.search(piece)
-            own = names[number] if number < len(names) else None
-            parts.append(Variable(own or variable_name(server, before[1] if before else name)))
+            parts.append(Variable(variable(variable_name(server, before[1] if before else name))))
     return parts[0] if len(parts) == 1 else Joined(tuple(parts))
+
+
+def reads(variables: Sequence[str]) -> str:
+    """Return the line of a docstring that names the variables of the environment, or ""."""
+    return f"\nIt reads from the environment: {', '.join(variables)}\n" if variables else ""
 
 
 def quoted(text: str) -> str:

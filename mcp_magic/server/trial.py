@@ -31,18 +31,11 @@ from mcp_magic.errors import CommandError, ConfigError, MissingDependencyError
 from mcp_magic.flight.request import InFlightRequest, Look
 from mcp_magic.results.results import CheckFailedError
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.server.clients import (
-    Target,
-    Written,
-    replayed,
-    target_of,
-    write_python,
-    write_tests,
-    write_typescript,
-)
+from mcp_magic.server.clients import Written, write_python, write_tests, write_typescript
 from mcp_magic.server.exchange import Recording
 from mcp_magic.server.mock import MockThread
 from mcp_magic.server.report import page
+from mcp_magic.server.targets import Target, replayed, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

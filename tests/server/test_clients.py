@@ -11,8 +11,9 @@ import pytest
 from mcp_magic import Host
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import CommandError, ProtocolError, ToolError
-from mcp_magic.server.clients import Target, schema_of, write_tests
+from mcp_magic.server.clients import schema_of, write_tests
 from mcp_magic.server.exchange import Exchange, Recording
+from mcp_magic.server.targets import Target
 from tests.environments import needs_node
 from tests.support.exporting import KEY, TOKEN, node_project, node_run, pytest_run, ran, shop
 from tests.support.protected_server import logged_in

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzReport:
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%mcp fuzz: -o {arguments.out}: a Python variable's name is expected.")
+    from mcp_magic.fuzz.run import DEFAULT_SECONDS
+
     host = invocation.host
+    seconds = DEFAULT_SECONDS if arguments.seconds is None else arguments.seconds
     tests, junit = invocation.new_file(arguments.pytest), invocation.new_file(arguments.junit)
     fuzz = await host.plan_fuzz(
         arguments.target,
         allow=arguments.allow,
-        seconds=arguments.seconds,
+        seconds=seconds,
         seed=arguments.seed,
         examples=arguments.examples,
         reports=host.reports,
@@ -37,7 +40,7 @@ async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzRe
     report = fuzz.report
     address = getattr(host[report.server].spec, "url", "")
     if address and urlsplit(address).hostname not in LOOPBACK:
-        text = f"Fuzz {report.title} for {arguments.seconds:g} s? The server is not on this machine."
+        text = f"Fuzz {report.title} for {seconds:g} s? The server is not on this machine."
         if not await Asking(invocation.cells, invocation.settings, host).confirm(text):
             raise DeniedError(f"{report.title} was not fuzzed: it is not on this machine, and you did not approve.")
     if arguments.out:
@@ -45,7 +48,7 @@ async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzRe
     with until_interrupted():
         await fuzz.run()
     if tests is not None and report.failures:
-        write_text(tests, report.pytest)
+        write_text(tests, report.tests_in(tests))
     if junit is not None:
         write_junit(junit, [report.suite])
     return report if report.ended else report.check()
@@ -68,7 +71,7 @@ FUZZ = Implementation(
         Argument(
             "target", metavar="SERVER[:TOOL]", complete=_complete_target, help="a tool, or all that are read-only"
         ),
-        Argument("--seconds", type=seconds_typed, default=20.0, metavar="S", help="seconds in all (default: 20)"),
+        Argument("--seconds", type=seconds_typed, metavar="S", help="seconds in all (default: 20)"),
         Argument("--seed", type=int, metavar="N", help="the seed of the values: the same values once more"),
         Argument("--examples", type=int, metavar="N", help="calls of each tool at most"),
         Argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -81,7 +82,9 @@ async def test_tab_offers_servers_tools_and_tools_to_allow(shop):
 async def test_test_to_keep_fails_until_the_server_is_mended(shop):
     await shop.error(CheckFailedError, "fuzz shop:ratio --seed 3 --seconds 600 --examples 40 --pytest test_shop.py")
     source = (shop.folder / "test_shop.py").read_text()
-    (shop.folder / "test_twin.py").write_text(source.replace('faulty_server.py"', 'faulty_server.py", "correct"'))
+    twin, count = re.subn(r'(faulty_server\.py"\)?)', r'\1, "correct"', source)
+    assert count == 1
+    (shop.folder / "test_twin.py").write_text(twin)
     plugins = [f"-pno:{name}" for name in ("cacheprovider", "nbval", "langsmith_plugin", "asyncio", "xdist")]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, "test_shop.py", "test_twin.py"],
