@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections import Counter
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._unicode import HIDDEN, escapes
@@ -178,6 +179,15 @@ def repeated_names(names: Iterable[str]) -> list[str]:
     ['a', 'b']
     """
     return [name for name, count in Counter(names).items() if count > 1]
+
+
+def is_identifier(name: str) -> bool:
+    """Whether Python code can use a name as one of a variable.
+
+    >>> is_identifier("weather"), is_identifier("class"), is_identifier("1x")
+    (True, False, False)
+    """
+    return name.isidentifier() and not iskeyword(name)
 
 
 def free_name(name: str, names: Container[str], limit: int = MAX_NAME) -> str:

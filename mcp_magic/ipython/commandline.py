@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mcp_magic._text import did_you_mean, join_names
+from mcp_magic._text import did_you_mean, is_identifier, join_names
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import command_words, working_directory, working_path
 from mcp_magic.display.document import terminal_width
@@ -357,6 +357,12 @@ def option_text(name: str) -> str:
     '--max-cost'
     """
     return f"--{name.replace('_', '-')}"
+
+
+def check_variable(command: str, name: str | None) -> None:
+    """Raise CommandError if `-o NAME` is no name of a variable, before anything is sent."""
+    if name is not None and not is_identifier(name):
+        raise CommandError(f"{command}: -o {name}: a Python variable's name is expected.")
 
 
 def seconds_typed(word: str) -> float:

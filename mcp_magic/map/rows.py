@@ -7,11 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
-from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, join_names, repeated_names, similar_name
+from mcp_magic._text import did_you_mean, is_identifier, join_names, repeated_names, similar_name
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError
@@ -324,7 +323,7 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
 
 def column_source(column: str) -> str:
     """Return the expression for a column: `row.city`, or `row["A city"]`."""
-    return f"row.{column}" if column.isidentifier() and not iskeyword(column) else f"row[{json.dumps(column)}]"
+    return f"row.{column}" if is_identifier(column) else f"row[{json.dumps(column)}]"
 
 
 def is_missing(value: Any) -> bool:

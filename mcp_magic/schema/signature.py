@@ -9,7 +9,7 @@ import operator
 import unicodedata
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_magic._text import clean, join_names
+from mcp_magic._text import clean, is_identifier, join_names
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.fields import MISSING, UNSET, Field, input_root, root_field
 from mcp_magic.schema.validate import unknown
@@ -80,7 +80,7 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     Python identifier goes into `**arguments`.
     """
     root = input_root(schema)
-    fields = [child for child in root.children if _is_parameter(child.name)]
+    fields = [child for child in root.children if is_identifier(child.name)]
     fields.sort(key=lambda child: (not child.is_mandatory, not child.required))
     parameters = [_parameter(child) for child in fields]
     if root.is_open or root.unlisted or len(fields) < len(root.children):
@@ -89,10 +89,6 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
             name += "_"
         parameters.append(inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD, annotation=Any))
     return inspect.Signature(parameters)
-
-
-def _is_parameter(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _parameter(field: Field) -> inspect.Parameter:
@@ -123,7 +119,7 @@ def make_docstring(
     if children:
         more = [f"    … {root.unlisted:,} more"] if root.unlisted else []
         parts.append("\n".join(["Args:", *(f"    {child.describe()}" for child in children), *more]))
-    unwritable = [child.name for child in children if not _is_parameter(child.name)]
+    unwritable = [child.name for child in children if not is_identifier(child.name)]
     if unwritable:
         names = ", ".join(f"{name!r}: ..." for name in unwritable)
         parts.append(f"Python cannot write {join_names(unwritable)} as a keyword: give **{{{names}}}.")
@@ -158,7 +154,7 @@ def bind_arguments(
         raise ArgumentsError(unknown(unknowns, root))
     missing = [child for child in root.children if child.is_mandatory and child.name not in arguments]
     if missing:
-        unwritable = [child.name for child in missing if not _is_parameter(child.name)]
+        unwritable = [child.name for child in missing if not is_identifier(child.name)]
         how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""
         names = join_names((f"{child.name} ({child.type_text})" for child in missing), MAX_MISSING)
         raise ArgumentsError(f"missing: {names}{how}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import keyword
 import re
 import shlex
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic._text import duration, join_names, sentence
+from mcp_magic._text import duration, is_identifier, join_names, sentence
 from mcp_magic.apps.app import App
 from mcp_magic.apps.view import can_show
 from mcp_magic.apps.widget import AppWidget
@@ -351,7 +350,7 @@ def as_variables(names: Iterable[str]) -> str:
     text = ""
     for name in names:
         variable = re.sub(r"\W", "_", name)
-        if not variable.isidentifier() or keyword.iskeyword(variable):
+        if not is_identifier(variable):
             variable = f"_{variable}"
         text += f" {shlex.quote(escape_name(name))}=${variable}"
     return text
@@ -543,7 +542,7 @@ class SaveLine:
 
     def _submit(self) -> None:
         name = self.field.value.strip()
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not is_identifier(name):
             self.note.value = problem_markup("A variable's name has letters, digits and _, such as forecast_1.")
         else:
             self._save(name)

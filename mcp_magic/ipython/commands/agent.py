@@ -14,7 +14,7 @@ from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, option_text
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, check_variable, option_text
 from mcp_magic.ipython.live import screen_for, shown_once
 from mcp_magic.ipython.views import Views
 from mcp_magic.notebook import host
@@ -150,8 +150,7 @@ _GRAPH_OPTIONS = ("servers", "tools", "skills", "system", "approve", "max_turns"
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    if arguments.out and not arguments.out.isidentifier():
-        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
+    check_variable("%%mcp_agent", arguments.out)
     for option, least in (("max_turns", 1), ("max_tokens", 1), ("max_cost", 0)):
         value = getattr(arguments, option)
         if value is not None and value < least:

@@ -17,7 +17,16 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.flight.request import Answerers, Limits
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import ONE_TOOL, TIMEOUTS, Argument, Implementation, Invocation, Tab, timeouts
+from mcp_magic.ipython.commandline import (
+    ONE_TOOL,
+    TIMEOUTS,
+    Argument,
+    Implementation,
+    Invocation,
+    Tab,
+    check_variable,
+    timeouts,
+)
 from mcp_magic.ipython.views import Views
 from mcp_magic.results.reasons import last_failure
 from mcp_magic.schema.commandline import CELL
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
 
 
 async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame | Job:
+    check_variable("%mcp call", arguments.out)
     if arguments.background and arguments.df:
         raise CommandError("%mcp call: --df is for a result, and --background returns a job: (await job).df")
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)

@@ -12,7 +12,15 @@ from mcp_magic._text import join_names
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, option_text, seconds_typed
+from mcp_magic.ipython.commandline import (
+    Argument,
+    Implementation,
+    Invocation,
+    Tab,
+    check_variable,
+    option_text,
+    seconds_typed,
+)
 from mcp_magic.ipython.commands.agent import complete_tools, model_words
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.rows import FILES
@@ -71,8 +79,7 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    if arguments.out and not arguments.out.isidentifier():
-        raise CommandError(f"%%mcp_eval: -o {arguments.out}: a Python variable's name is expected.")
+    check_variable("%%mcp_eval", arguments.out)
     for name, least in _NUMBERS:
         value = getattr(arguments, name)
         if value is not None and value < least:

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display.text import LOOPBACK
-from mcp_magic.errors import CommandError, DeniedError
+from mcp_magic.errors import DeniedError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import Asking
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, check_variable, seconds_typed
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.junit import write_junit
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzReport:
-    if arguments.out and not arguments.out.isidentifier():
-        raise CommandError(f"%mcp fuzz: -o {arguments.out}: a Python variable's name is expected.")
+    check_variable("%mcp fuzz", arguments.out)
     from mcp_magic.fuzz.run import DEFAULT_SECONDS
 
     host = invocation.host

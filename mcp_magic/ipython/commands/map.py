@@ -21,6 +21,7 @@ from mcp_magic.ipython.commandline import (
     Implementation,
     Invocation,
     Tab,
+    check_variable,
     option_text,
     seconds_typed,
 )
@@ -52,8 +53,7 @@ _RESUMED = ("limit", "rate", "concurrency", "sessions", "timeout", "repeat_unkno
 
 
 async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
-    if arguments.out and not arguments.out.isidentifier():
-        raise CommandError(f"%mcp map: -o {arguments.out}: a Python variable's name is expected.")
+    check_variable("%mcp map", arguments.out)
     if arguments.resume:
         return await _resumed(invocation, arguments)
     if arguments.rows is None:

@@ -100,6 +100,7 @@ async def test_cases_are_a_table_or_a_file(magic):
         (CommandError, "--models ,", CELL, "%%mcp_eval: --models names no model"),
         (CommandError, "--models $m --runs 0", CELL, "%%mcp_eval: --runs 0: at least 1."),
         (CommandError, "--models $m -o 1x", CELL, "%%mcp_eval: -o 1x: a Python variable's name is expected."),
+        (CommandError, "--models $m -o class", CELL, "%%mcp_eval: -o class: a Python variable's name is expected."),
         (CommandError, "Add 1 and 2", CELL, "%%mcp_eval: unrecognized arguments: Add 1 and 2. The cases go below the"),
         (CommandError, "--models $m --variants a=b", CELL, "%%mcp_eval: cannot read 'a=b'; write --variants now=$cur"),
         (CommandError, "--models $m --variants a,a", CELL, "%%mcp_eval: --variants names 'a' twice"),
