@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_magic._host import Host
 from mcp_magic.agent.threads import memory_threads
-from tests.support.agents import Shop
 from tests.support.fake_openai import FakeOpenAI, chat
+from tests.support.shopping import host, shop
+
+__all__ = ["host", "shop"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,20 +32,6 @@ def nothing_left():
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() <= before
-
-
-@pytest.fixture
-async def shop():
-    return Shop()
-
-
-@pytest.fixture
-async def host(shop):
-    """A host with the shop; its policy lets everything through."""
-    async with Host() as host:
-        host.consent.policy = "auto"
-        await host.connect(shop.server, name="shop")
-        yield host
 
 
 @pytest.fixture

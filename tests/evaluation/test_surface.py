@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import Tool
 
-from mcp_magic import Host
 from mcp_magic.agent.tools import Registry
 from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Decision
@@ -21,27 +20,13 @@ from mcp_magic.errors import (
     UnknownToolError,
 )
 from mcp_magic.server.snapshot import interface_of, snapshot_text
-from tests.support.agents import BUY, Agent, Shop, add_server, answers, ask, bound, coder, play
+from tests.support.agents import BUY, Agent, add_server, answers, ask, bound, coder, play
 from tests.support.lowlevel import serving_tools
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 COST = [("shop:cost", {"item": "pear"})]
-
-
-@pytest.fixture
-async def shop():
-    return Shop()
-
-
-@pytest.fixture
-async def host(shop):
-    """A host with the shop; its policy lets everything through."""
-    async with Host() as host:
-        host.consent.policy = "auto"
-        await host.connect(shop.server, name="shop")
-        yield host
 
 
 @pytest.fixture
