@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from langchain_core.messages import HumanMessage, convert_to_messages, messages_from_dict, messages_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 
-from mcp_magic._text import did_you_mean, duration, free_name, join_names, plural
+from mcp_magic._text import did_you_mean, free_name, join_names, plural
 from mcp_magic.agent.builtin import SEARCH_TOOLS, WAIT_FOR_JOB
 from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.cost import cost_of
@@ -456,7 +456,7 @@ def _dumped(messages: Iterable[Any]) -> list[dict[str, Any]]:
 # The execution.
 
 
-class RunMeter:
+class RunMeter(ProgressMeter):
     """The progress of an evaluation on the screen.
 
     Args:
@@ -467,9 +467,9 @@ class RunMeter:
     ends_without_error = True  # its failures are rows
 
     def __init__(self, plan: Plan, in_flight: Callable[[], int]) -> None:
+        super().__init__()
         self._plan = plan
         self._in_flight = in_flight
-        self._meter = ProgressMeter()
         self._right = self._scored = self._failed = 0
 
     def add(self, trial: Trial, now: float) -> None:
@@ -477,29 +477,14 @@ class RunMeter:
         self._scored += trial.match is not None
         self._failed += trial.match is None
         self._right += bool(trial.right)
-        self._meter.note(self._meter.done + 1, self._plan.size, None, now)
-
-    def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
-        """Take how many runs have ended."""
-        self._meter.note(progress, total, message, now)
-
-    @property
-    def count(self) -> int:
-        """How often progress was noted."""
-        return self._meter.count
-
-    @property
-    def share(self) -> float | None:
-        """The share of the runs that have ended."""
-        return self._meter.share
+        self.note(self.done + 1, self._plan.size, None, now)
 
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the number of runs, the share of right ones, and while running the remaining time."""
-        texts = [f"{self._meter.done:,.0f} of {self._plan.size:,} runs"]
+        texts = [f"{self.done:,.0f} of {self._plan.size:,} runs"]
         if self._scored:
             texts.append(f"{self._right / self._scored:.0%} right")
-        rest = self._meter.seconds_left or 0.0
-        return [*texts, *([f"{duration(round(rest))} left"] if running and rest >= 1 else [])]
+        return [*texts, *(self.time_left if running else [])]
 
     def remark(self, state: State) -> str:
         """Return how many runs have failed, and while running how many are under way."""

@@ -80,6 +80,12 @@ class ProgressMeter:
             return None
         return (self.total - self.done) / rate
 
+    @property
+    def time_left(self) -> list[str]:
+        """The time until the end as text; none if it is unknown, or less than a second."""
+        seconds = self.seconds_left or 0.0
+        return [f"{duration(round(seconds))} left"] if seconds >= 1 else []
+
     def remark(self, state: State) -> str:
         """Return the server's last message, unless all is done."""
         return "" if state == "done" else self.message
@@ -98,9 +104,7 @@ class ProgressMeter:
         parts = [amount_text(self.done, self.total)]
         if rate := self.rate:
             parts.append(f"{figure(float(f'{rate:.2g}'))}/s")
-        if running and (seconds := self.seconds_left) is not None and seconds >= 1:
-            parts.append(f"{duration(round(seconds))} left")
-        return parts
+        return [*parts, *(self.time_left if running else [])]
 
 
 def amount_text(amount: float, total: float | None) -> str:

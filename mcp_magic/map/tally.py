@@ -234,7 +234,7 @@ class Tally:
         return [kind.line for kind in commonest(self.kinds.values(), most)]
 
 
-class RowMeter:
+class RowMeter(ProgressMeter):
     """The progress of a map on the screen: rows and the rate of calls, and at the end the rows by state.
 
     Args:
@@ -249,34 +249,18 @@ class RowMeter:
     def __init__(
         self, tally: Tally, rest: Callable[[], float], seconds: Callable[[], float], advice: Callable[[], str]
     ) -> None:
+        super().__init__()
         self._tally = tally
         self._rest = rest
         self._seconds = seconds
         self._advice = advice
-        self._meter = ProgressMeter()
-
-    def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
-        """Take the number of rows that have ended."""
-        self._meter.note(progress, total, None, now)
-
-    @property
-    def count(self) -> int:
-        """How often progress was noted."""
-        return self._meter.count
-
-    @property
-    def share(self) -> float | None:
-        """The share of the rows that have ended, 0 to 1; None if their number is unknown."""
-        return self._meter.share
 
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the rows, the rate of calls, and while running the remaining time."""
-        meter, tally = self._meter, self._tally
-        rate = tally.rate_text(self._seconds())
+        rate = self._tally.rate_text(self._seconds())
         if not running:
-            return [*tally.rows(), *filter(None, [self._advice()]), *rate]
-        rest = meter.seconds_left or 0.0
-        return [amount_text(meter.done, meter.total), *rate, *([f"{duration(round(rest))} left"] if rest >= 1 else [])]
+            return [*self._tally.rows(), *filter(None, [self._advice()]), *rate]
+        return [amount_text(self.done, self.total), *rate, *self.time_left]
 
     def remark(self, state: State) -> str:
         """Return the most common error; while running also the failures and the calls in flight."""
