@@ -17,7 +17,8 @@ from mcp_magic.display import document
 from mcp_magic.display.document import Badge, Bold, Markup, Part, aligned, joined, parts_text, show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.evaluation.evaluation import Evaluation, bar, new_evaluation
+from mcp_magic.evaluation.display import bar, errors
+from mcp_magic.evaluation.evaluation import Evaluation, new_evaluation
 from mcp_magic.evaluation.sentences import sentence_spans, without
 from mcp_magic.evaluation.statistics import FEWEST, Comparison, adjust, compare, share_of
 from mcp_magic.evaluation.surface import Surface
@@ -147,7 +148,7 @@ class Ablation:
             parts.append(Part.note(_EXPLANATION))
             if max(other.cases for *_, other in comparisons) < FEWEST:
                 parts.append(Part.note(f"Below {FEWEST} cases there is no verdict: write more."))
-        return [*parts, *map(Part.note, self.evaluation.errors())]
+        return [*parts, *map(Part.note, errors(self.evaluation.plan))]
 
     def _wholes(self) -> Iterator[str]:
         for arm, outcomes in self.evaluation.outcomes():

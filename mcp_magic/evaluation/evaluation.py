@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import html
 from collections import Counter
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import clean, did_you_mean, duration, join_names, json_text, plural
-from mcp_magic.agent.transcript import STYLE
+from mcp_magic._text import did_you_mean, duration, join_names, json_text, plural
 from mcp_magic.config.parsing import write_text
-from mcp_magic.display import document
-from mcp_magic.display.arguments import call_line
 from mcp_magic.display.document import (
-    Markup,
     Part,
-    aligned,
-    details,
-    joined,
     parts_text,
     show_parts,
-    tag,
-    terminal_width,
 )
-from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, CallCancelledError, ConfigError
+from mcp_magic.errors import ArgumentsError, CallCancelledError
 from mcp_magic.evaluation.cases import NO_CALL, read_cases
+from mcp_magic.evaluation.display import called, outcome_parts
 from mcp_magic.evaluation.judge import Judge
+from mcp_magic.evaluation.matching import PARTS
 from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options
-from mcp_magic.evaluation.statistics import Comparison, Share, adjust, compare, share_of
+from mcp_magic.evaluation.statistics import Comparison, compare
 from mcp_magic.flight.progress import SIGNS, State, Stopwatch
 from mcp_magic.langchain.variants import variants_by_server
 from mcp_magic.loops import on_own_loop
@@ -45,31 +34,19 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.evaluation.cases import Case
-    from mcp_magic.evaluation.judge import Opinion
     from mcp_magic.langchain.variants import Variant
 
 RESUMED = ("runs", "concurrency", "rate", "timeout", "max_cost", "max_tokens")
 """The options of an evaluation that can be other ones when it is resumed."""
 
-PARTS = ("right", "right_tool", "right_arguments")
-"""What is scored of a run: all of it, the choice of tools, and the arguments where the tools are right."""
-
 FORMAT = 1  # the version of a saved evaluation, in its member "mcp_magic"
-
-SHOWN_CASES = 10  # cases with wrong runs that are shown
-
-SHOWN_ERRORS = 5  # errors of runs that are shown
-
-CALLS = 300  # characters of the calls of a run in a table
 
 
 class Evaluation:
     """The runs of cases with models and variants of the tools; displays shares, intervals and what went wrong.
 
-    It has more methods than other classes: what a person reads of an evaluation, and the parts of its display.
-
     Attributes:
-        cases: The cases.
+        plan: What is run, and what has come of it.
         problem: Why it ended before all runs were made, or "".
         name: Returns the name of the variable that holds it.
     """
@@ -77,7 +54,7 @@ class Evaluation:
     def __init__(self, plan: Plan, host: Host) -> None:
         self.problem = ""
         self.name: Callable[[], str] = lambda: "EVALUATION"
-        self._plan = plan
+        self.plan = plan
         self._host = host
         self._seconds = 0.0
         self._state: State = "running"
@@ -90,7 +67,7 @@ class Evaluation:
     @property
     def cases(self) -> Sequence[Case]:
         """The cases."""
-        return self._plan.cases
+        return self.plan.cases
 
     @on_own_loop
     async def run(self) -> Evaluation:
@@ -100,7 +77,7 @@ class Evaluation:
             ArgumentsError, ConfigError: A case expects what is not offered, or the journal cannot be used.
             MCPMagicError: A model cannot be used.
         """
-        execution = Execution(self._plan, self._host)
+        execution = Execution(self.plan, self._host)
         self.problem, self._state, clock = "", "running", Stopwatch()
         try:
             await execution.run()
@@ -117,9 +94,9 @@ class Evaluation:
         return self
 
     def _outcome(self) -> State:
-        if not any(trial.match for trial in self._plan.trials.values()):
+        if not any(trial.match for trial in self.plan.trials.values()):
             return "failed"
-        return "partly failed" if next(self._plan.waiting(), None) else "done"
+        return "partly failed" if next(self.plan.waiting(), None) else "done"
 
     async def resume(self, **options: Any) -> Evaluation:
         """Make the runs that have no outcome yet, and return this object.
@@ -134,11 +111,11 @@ class Evaluation:
             raise ArgumentsError("the evaluation still runs: await its end first")
         if wrong := [name for name in options if name not in RESUMED]:
             raise ArgumentsError(f"{wrong[0]!r} stays as it is in an evaluation; {join_names(RESUMED)} can change")
-        if options.get("runs", self._plan.options.runs) < self._plan.options.runs:
+        if options.get("runs", self.plan.options.runs) < self.plan.options.runs:
             raise ArgumentsError(
-                f"there are {self._plan.options.runs:,} runs of each case already; give more, not fewer"
+                f"there are {self.plan.options.runs:,} runs of each case already; give more, not fewer"
             )
-        self._plan.options = read_options(options, self._plan.options)
+        self.plan.options = read_options(options, self.plan.options)
         return await self.run()
 
     # The values
@@ -146,12 +123,12 @@ class Evaluation:
     @property
     def trials(self) -> list[Trial]:
         """The runs that have ended, by case, model and variant."""
-        return sorted(self._plan.trials.values(), key=lambda trial: trial.key)
+        return self.plan.ended
 
     @property
     def ok(self) -> bool:
         """Whether each run has an outcome."""
-        return next(self._plan.waiting(), None) is None
+        return next(self.plan.waiting(), None) is None
 
     @property
     def df(self) -> pd.DataFrame:
@@ -165,7 +142,7 @@ class Evaluation:
         import pandas as pd
 
         trials = self.trials
-        rows = [{**self._facts(trial), "run": run} for trial, run in zip(trials, self._plan.runs(trials), strict=True)]
+        rows = [{**self._facts(trial), "run": run} for trial, run in zip(trials, self.plan.runs(trials), strict=True)]
         columns = [*self._facts(None), "run"]
         frame = pd.DataFrame(rows, columns=columns)
         for name in PARTS:
@@ -174,7 +151,7 @@ class Evaluation:
 
     def _facts(self, trial: Trial | None) -> dict[str, Any]:
         trial = trial or Trial(0, 0, 0)
-        arm, match = self._plan.arms[trial.arm], trial.match
+        arm, match = self.plan.arms[trial.arm], trial.match
         return {
             "case": self.cases[trial.case].name if self.cases else "",
             "model": arm.model,
@@ -196,8 +173,8 @@ class Evaluation:
 
     def outcomes(self) -> Iterator[tuple[Arm, list[list[float]]]]:
         """Yield each model and variant with the outcomes of its runs by case: 1 for right, 0 for wrong."""
-        for number, arm in enumerate(self._plan.arms):
-            yield arm, self._plan.outcomes(number)
+        for number, arm in enumerate(self.plan.arms):
+            yield arm, self.plan.outcomes(number)
 
     def save(self, file: str | Path) -> None:
         """Write the outcomes of each case into a JSON file, which `--against` compares later evaluations with."""
@@ -210,7 +187,7 @@ class Evaluation:
 
     def run_of(self, trial: Trial) -> AgentRun | None:
         """Return the run of the agent, with its transcript; None if it never began."""
-        return next(self._plan.runs([trial]))
+        return next(self.plan.runs([trial]))
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -218,8 +195,8 @@ class Evaluation:
         import pandas as pd
 
         rows = []
-        for number, arm in enumerate(self._plan.arms):
-            trials, share = self._of(number), self._share(number)
+        for number, arm in enumerate(self.plan.arms):
+            trials, share = self.plan.of(number), self.plan.share(number)
             costs = [trial.cost for trial in trials]
             rows.append(
                 {
@@ -228,8 +205,8 @@ class Evaluation:
                     "right": share and share.value,
                     "low": share and share.low,
                     "high": share and share.high,
-                    "right_tool": getattr(self._share(number, "right_tool"), "value", None),
-                    "right_arguments": getattr(self._share(number, "right_arguments"), "value", None),
+                    "right_tool": getattr(self.plan.share(number, "right_tool"), "value", None),
+                    "right_arguments": getattr(self.plan.share(number, "right_arguments"), "value", None),
                     "cases": share.cases if share else 0,
                     "runs": share.runs if share else 0,
                     "failed": sum(trial.match is None for trial in trials),
@@ -241,20 +218,13 @@ class Evaluation:
         shares = ("right", "low", "high", "right_tool", "right_arguments", "cost")
         return pd.DataFrame(rows).astype(dict.fromkeys(shares, "float64"))
 
-    def _of(self, arm: int) -> list[Trial]:
-        return [trial for trial in self.trials if trial.arm == arm]
-
-    def _share(self, arm: int, part: str = "right") -> Share | None:
-        outcomes = self._plan.outcomes(arm, part)
-        return share_of(outcomes) if any(outcomes) else None
-
     @property
     def confusion(self) -> pd.DataFrame:
         """How often each expected tool (a row) was answered with each tool (a column); `no call` is one of both."""
         import pandas as pd
 
         counts: Counter[tuple[str, str]] = Counter()
-        for trial in self._plan.trials.values():
+        for trial in self.plan.trials.values():
             if trial.match is not None and self.cases[trial.case].expected is not None:
                 for expected, actual in trial.match.pairs or [(None, None)]:
                     counts[expected or NO_CALL, actual or NO_CALL] += 1
@@ -281,14 +251,14 @@ class Evaluation:
         return compare(self._outcomes_of(first, part), self._outcomes_of(second, part))
 
     def _outcomes_of(self, name: str, part: str) -> list[list[float]]:
-        arms = self._plan.arms
+        arms = self.plan.arms
         numbers = [number for number, arm in enumerate(arms) if name in (arm.model, arm.variant, str(arm))]
         if not numbers:
             names = dict.fromkeys(name for arm in arms for name in (arm.model, arm.variant) if name)
             raise ArgumentsError(
                 f"{name!r} is neither a model nor a variant.{did_you_mean(name, names)} There are {join_names(names)}."
             )
-        columns = [self._plan.outcomes(number, part) for number in numbers]
+        columns = [self.plan.outcomes(number, part) for number in numbers]
         return [[value for case in cases for value in case] for cases in zip(*columns, strict=True)]
 
     def plot(self) -> Any:
@@ -299,7 +269,7 @@ class Evaluation:
         """
         figure = new_figure()
         axes = figure.subplots()
-        shares = [(str(arm), self._share(number)) for number, arm in enumerate(self._plan.arms)]
+        shares = [(str(arm), self.plan.share(number)) for number, arm in enumerate(self.plan.arms)]
         known = [(name, share) for name, share in reversed(shares) if share is not None]
         for place, (_, share) in enumerate(known):
             ends = [[max(share.value - share.low, 0)], [max(share.high - share.value, 0)]]
@@ -311,20 +281,20 @@ class Evaluation:
     # The display
 
     def __len__(self) -> int:
-        return len(self._plan.trials)
+        return len(self.plan.trials)
 
     def __repr__(self) -> str:
         return f"<Evaluation {self._title}: {', '.join(self._figures)}>"
 
     @property
     def _title(self) -> str:
-        what = "first turns" if self._plan.options.tools_only else "runs"
-        return f"{len(self):,} of {self._plan.size:,} {what} of {plural(len(self.cases), 'cases')}"
+        what = "first turns" if self.plan.options.tools_only else "runs"
+        return f"{len(self):,} of {self.plan.size:,} {what} of {plural(len(self.cases), 'cases')}"
 
     @property
     def _figures(self) -> list[str]:
-        costs = [trial.cost for trial in self._plan.trials.values() if trial.cost]
-        tokens = sum(trial.tokens_in + trial.tokens_out for trial in self._plan.trials.values())
+        costs = [trial.cost for trial in self.plan.trials.values() if trial.cost]
+        tokens = sum(trial.tokens_in + trial.tokens_out for trial in self.plan.trials.values())
         used = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${sum(costs):.2g}"] if costs else [])]
         return [duration(self._seconds), *used]
 
@@ -333,114 +303,16 @@ class Evaluation:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: shares with intervals, differences, errors, and the cases that went wrong."""
-        parts = self.notes()
-        if any(trial.match for trial in self._plan.trials.values()):
-            parts.append(self._table())
-        for notes in (self._differences(), self.errors()):
-            parts += [Part.stack(*map(Part.note, notes))] if notes else []
-        if opinions := [trial.opinion for trial in self._plan.trials.values() if trial.opinion is not None]:
-            parts.append(Part.note(_about(opinions)))
-        return [*parts, *self._wrong()]
+        return [*self.notes(), *outcome_parts(self.plan)]
 
     def notes(self) -> list[Part]:
         """Return what is said first: how many runs there are, why it stopped, and remarks."""
         parts = [Part.note(f"{SIGNS[self._state]} {self._title}, {', '.join(self._figures)}")]
         if self.problem:
-            rest = sum(1 for _ in self._plan.waiting())
+            rest = sum(1 for _ in self.plan.waiting())
             goes_on = f"; `await {self.name()}.resume()` makes the other {plural(rest, 'runs')}" if rest else ""
             parts.append(Part.note(f"It stopped: {self.problem}{goes_on}"))
-        return [*parts, *map(Part.note, self._plan.remarks)]
-
-    def _table(self) -> Part:
-        """Return the share of each model and variant, with its interval as a bar."""
-        has_variants = any(arm.variant for arm in self._plan.arms)
-        headers = [
-            "model",
-            *(["variant"] if has_variants else []),
-            "right",
-            "95 % interval",
-            "tool",
-            "arguments",
-            "runs",
-        ]
-        plain: list[list[object]] = []
-        rich: list[list[object]] = []
-        for number, arm in enumerate(self._plan.arms):
-            shares = [self._share(number, part) for part in PARTS]
-            texts = [f"{share.value:.0%}" if share else "-" for share in shares]
-            share = shares[0]
-            interval = f"{share.low:.0%} to {share.high:.0%}" if share else "-"
-            names = [one_line(name, 60) for name in (arm.model, *([arm.variant] if has_variants else []))]
-            drawn = bar(share.low, share.high, share.value, str(share)) if share else Markup()
-            start, end = [*names, texts[0]], [*texts[1:], len(self._of(number))]
-            plain.append([*start, interval, *end])
-            rich.append([*start, joined([interval, drawn], " "), *end])
-        markup, _ = document.table(headers, rich, limit=document.display.bytes)
-        return Part(clean(aligned(headers, plain, total=terminal_width())), markup)
-
-    def _differences(self) -> list[str]:
-        """Return how further variants compare with the first, with each model, and further models with the first."""
-        base = self._plan.arms[0]
-        pairs = []
-        for arm in self._plan.arms[1:]:
-            first = replace(base, model=arm.model) if arm.variant != base.variant else base
-            with suppress(ArgumentsError):
-                pairs.append((arm, first, self.compare(str(first), str(arm))))
-        adjusted = adjust([difference for *_, difference in pairs])
-        texts = [f"{arm} against {first}: {other}" for (arm, first, _), other in zip(pairs, adjusted, strict=True)]
-        return [one_line(text, 200) for text in texts]
-
-    def errors(self) -> list[str]:
-        """Return the errors of runs, the most common first."""
-        counts = Counter(trial.error for trial in self._plan.trials.values() if trial.error)
-        commonest = counts.most_common(SHOWN_ERRORS)
-        lines = [f"{plural(count, 'runs')}: {one_line(error, 200)}" for error, count in commonest]
-        more = len(counts) - SHOWN_ERRORS
-        return [*lines, *([f"… {plural(more, 'other errors')}"] if more > 0 else [])]
-
-    def _wrong(self) -> list[Part]:
-        """Return the cases with wrong runs, those with most first; a click opens the first of these runs."""
-        wrong, scored = self._wrong_trials()
-        if not wrong:
-            return []
-        cases = [*wrong]
-        shown = [wrong[case][0] for case in cases[:SHOWN_CASES]]
-        room, blocks, lines = document.display.bytes, [Markup(STYLE)], []
-        try:
-            runs = [*self._plan.runs(shown)]
-        except ConfigError:  # the journal is gone, or in use by another evaluation
-            runs = [None] * len(shown)
-        for trial, run in zip(shown, runs, strict=True):
-            summary = self._why(trial, wrong[trial.case], scored[trial.case])
-            lines.append(f"✗ {summary}")
-            body = run.transcript.part().html if run is not None and room > 0 else note_of(trial)
-            blocks.append(details(summary, body))
-            room -= len(body)
-        more = len(cases) - len(shown)
-        rest = f"… {plural(more, 'more cases')}: .df has all" if more > 0 else ""
-        title = f"Wrong in {len(wrong):,} of {plural(len(self.cases), 'cases')}"
-        plain = clean("\n".join(filter(None, [f"{title}:", *lines, rest])))
-        return [Part(plain, joined([tag("p", tag("b", title)), *blocks, *([tag("p", rest)] if rest else [])]))]
-
-    def _wrong_trials(self) -> tuple[dict[int, list[Trial]], Counter[int]]:
-        """Return the wrong runs of each case, the case with most first, and how many runs of each case are scored."""
-        wrong: dict[int, list[Trial]] = {}
-        scored = Counter(trial.case for trial in self._plan.trials.values() if trial.match)
-        for trial in self.trials:
-            if trial.right is False:
-                wrong.setdefault(trial.case, []).append(trial)
-        return dict(sorted(wrong.items(), key=lambda item: (-len(item[1]) / scored[item[0]], item[0]))), scored
-
-    def wrong_cases(self) -> list[str]:
-        """Return a line for each case with wrong runs: how many, and why the first is wrong."""
-        wrong, scored = self._wrong_trials()
-        return [self._why(trials[0], trials, scored[case]) for case, trials in wrong.items()]
-
-    def _why(self, trial: Trial, trials: Sequence[Trial], scored: int) -> str:
-        arms = dict.fromkeys(str(self._plan.arms[other.arm]) for other in trials)
-        by = "" if len(self._plan.arms) == 1 or len(arms) == len(self._plan.arms) else f" with {join_names(arms, 3)}"
-        why = one_line(str(trial.match), 300)
-        return f"{one_line(self.cases[trial.case].name, 80)} ({len(trials)} of {scored} wrong{by}): {why}"
+        return [*parts, *map(Part.note, self.plan.remarks)]
 
 
 def new_evaluation(
@@ -475,11 +347,6 @@ def read_variants(variants: Mapping[str, Any]) -> dict[str, dict[str, Variant]]:
     }
 
 
-def called(trial: Trial) -> str:
-    """Return the calls of a run as a line."""
-    return one_line(", ".join(f"{tool}({call_line(arguments, None)})" for tool, arguments in trial.calls), CALLS)
-
-
 def checked_by(case: Case, trial: Trial) -> str:
     """Return what decides whether a run is right; what a judge says is an opinion."""
     parts = ["expected calls"] if case.expected is not None else []
@@ -488,30 +355,3 @@ def checked_by(case: Case, trial: Trial) -> str:
     elif case.check is not None and not isinstance(case.check, Judge):
         parts.append("function")
     return ", ".join(parts)
-
-
-def _about(opinions: Sequence[Opinion]) -> str:
-    """Return how many runs were judged by a model, and for how many tokens."""
-    names = join_names(dict.fromkeys(one_line(opinion.judge, 60) for opinion in opinions), 4)
-    tokens = sum(opinion.tokens for opinion in opinions)
-    used = f", for {tokens:,} tokens" if tokens else ""
-    return f"In {plural(len(opinions), 'runs')} an opinion of {names} decides{used}"
-
-
-def note_of(trial: Trial) -> Markup:
-    """Return the calls of a run, in place of its transcript."""
-    return tag("p", called(trial) or NO_CALL)
-
-
-def bar(low: float, high: float, at: float, label: str, *, middle: bool = False) -> Markup:
-    """Return an interval as a bar from 0 to 1, with a mark at its figure, and one in the middle if that means zero."""
-    low, high, at = (100 * value for value in (low, high, at))
-    band, mark, zero = "rgba(66,133,244,.45)", "currentColor", "rgba(127,127,127,.7)"
-    left, right = max(at - 1, 0), min(at + 1, 100)
-    stops = f"transparent {low:.1f}%,{band} {low:.1f}%,{band} {left:.1f}%,{mark} {left:.1f}%,{mark} {right:.1f}%,"
-    stops += f"{band} {right:.1f}%,{band} {high:.1f}%,transparent {high:.1f}%"
-    ground = f"linear-gradient(to right,{stops})"
-    if middle:
-        ground += f",linear-gradient(to right,transparent 49.5%,{zero} 49.5%,{zero} 50.5%,transparent 50.5%)"
-    style = "display:inline-block;width:9em;height:.7em;border:1px solid rgba(127,127,127,.5);"
-    return Markup(f'<span role="img" aria-label="{html.escape(label)}" style="{style}background:{ground}"></span>')

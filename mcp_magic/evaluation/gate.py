@@ -16,6 +16,7 @@ from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
+from mcp_magic.evaluation.display import wrong_cases
 from mcp_magic.evaluation.judge import Judge
 from mcp_magic.evaluation.statistics import compare
 from mcp_magic.results.results import CheckFailedError
@@ -173,7 +174,7 @@ def check(evaluation: Evaluation, bounds: Sequence[Bound] = (), problems: Sequen
     """Raise CheckFailedError if a bound is broken, or if there are problems; its `result` is the evaluation."""
     refuse_opinions(evaluation, bounds)
     if problems := [*misses(evaluation, bounds), *problems]:
-        wrong = [f"wrong: {text}" for text in evaluation.wrong_cases()[:SHOWN]]
+        wrong = [f"wrong: {text}" for text in wrong_cases(evaluation.plan)[:SHOWN]]
         raise CheckFailedError("\n  ".join([f"the evaluation fails: {'; '.join(problems)}", *wrong]), evaluation)
 
 

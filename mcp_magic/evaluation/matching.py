@@ -52,6 +52,10 @@ Pairs = list[tuple[int | None, int | None]]
 """Indexes of an expected call and of a call of the model; None for a call that is missing or not expected."""
 
 
+PARTS = ("right", "right_tool", "right_arguments")
+"""What is scored of a run: all of it, the choice of tools, and the arguments where the tools are right."""
+
+
 @dataclass(frozen=True)
 class Match:
     """How the calls of a model compare with what is expected.

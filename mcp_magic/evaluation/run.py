@@ -49,6 +49,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError
 from mcp_magic.evaluation.judge import Judge, Opinion
 from mcp_magic.evaluation.matching import Match, Matcher
+from mcp_magic.evaluation.statistics import Share, share_of
 from mcp_magic.flight.deadline import check_seconds
 from mcp_magic.flight.progress import ProgressMeter, summed_up_in
 from mcp_magic.flight.request import InFlightRequest, Look
@@ -259,10 +260,24 @@ class Plan:
                 is_kept = trial.run is None and self.archive is not None and trial.match is not None
                 yield self.archive.find(trial.key, self.cases[trial.case]) if is_kept and self.archive else trial.run
 
+    @property
+    def ended(self) -> list[Trial]:
+        """The runs that have ended, by case, model and variant."""
+        return sorted(self.trials.values(), key=lambda trial: trial.key)
+
+    def of(self, arm: int) -> list[Trial]:
+        """Return the runs of a model and variant that have ended."""
+        return [trial for trial in self.ended if trial.arm == arm]
+
+    def share(self, arm: int, part: str = "right") -> Share | None:
+        """Return the share of right runs of a model and variant; None if none has an outcome."""
+        outcomes = self.outcomes(arm, part)
+        return share_of(outcomes) if any(outcomes) else None
+
     def outcomes(self, arm: int, part: str = "right") -> list[list[float]]:
         """Return for each case the outcomes of its runs, 1 for right; those without an outcome are left out."""
         by_case: list[list[float]] = [[] for _ in self.cases]
-        for trial in sorted(self.trials.values(), key=lambda trial: trial.key):
+        for trial in self.ended:
             value = getattr(trial.match, part) if trial.arm == arm and trial.match is not None else None
             if value is not None:
                 by_case[trial.case].append(float(value))
