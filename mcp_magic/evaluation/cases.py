@@ -73,8 +73,7 @@ Order = Literal["->", "~>", ">="]
 ARROWS: tuple[Order, ...] = get_args(Order)
 NO_CALL = "no call"
 
-COLUMNS = ("request", "expected", "check", "name")  # of a table with cases; others are left alone
-KEYS = (*COLUMNS, "order")  # of a [[case]]
+KEYS = ("request", "expected", "check", "name", "order")  # of a [[case]], and the columns of a table that are read
 
 MAX_CALLS = 100  # calls that a case may expect
 MAX_PROBLEMS = 8  # cases that cannot be read and that an error tells; it counts the others
@@ -427,11 +426,20 @@ def _read_rows(source: Any, evaluate: Evaluate | None) -> list[Case]:
         if table.columns and "request" not in table.columns:
             columns = f"it has {join_names(table.columns)}.{did_you_mean('request', table.columns)}"
             raise ArgumentsError(f"the table of cases has no column 'request'; {columns}")
-        rows = ({name: row[name] for name in COLUMNS if name in row} for row in table.rows)
+        rows = map(_members, table.rows)
         return _gathered((f"row {number}", partial(_of_row, row, evaluate)) for number, row in enumerate(rows))
     except ArgumentsError as error:
         problem = str(error)
     raise ConfigError(problem)
+
+
+def _members(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is read of a row. A column `order` may as well be one of other things, such as numbers."""
+    members = {key: row[key] for key in KEYS if key in row}
+    order = members.get("order")
+    if not isinstance(members.get("expected"), list | tuple) and not (isinstance(order, str) and order in ARROWS):
+        members.pop("order", None)
+    return members
 
 
 def _of_row(row: Any, evaluate: Evaluate | None) -> Case:

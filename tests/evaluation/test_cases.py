@@ -269,6 +269,26 @@ COLUMNS = {
 }
 
 
+TABLES = [{"tool": "git:add"}, {"tool": "git:commit"}]
+
+
+@pytest.mark.parametrize("of", [pd.DataFrame, list], ids=["frame", "dicts"])
+def test_order_of_a_row_is_that_of_its_list_of_tables(of):
+    rows = [{"request": "a", "expected": TABLES, "order": "~>"}, {"request": "b", "expected": TABLES, "order": None}]
+    assert [case.expected.order for case in read_cases(of(rows))] == ["~>", "->"]
+    with pytest.raises(ConfigError, match="row 0: order: expected ->, ~>, >=, got 'any'"):
+        read_cases(of([{"request": "a", "expected": TABLES, "order": "any"}]))
+    with pytest.raises(ConfigError, match="row 0: order: it goes with a list of tables"):
+        read_cases(of([{"request": "a", "expected": "git:add, git:commit", "order": "~>"}]))
+
+
+@pytest.mark.parametrize("order", [17, "A-17", pd.NA, None])
+def test_column_order_of_other_things_is_left_alone(order):
+    for expected in ("git:add", Expectation((ExpectedCall("git:add"),))):
+        [case] = read_cases([{"request": "a", "expected": expected, "order": order}])
+        assert str(case.expected) == "-> git:add"
+
+
 @pytest.mark.parametrize(
     "of", [pd.DataFrame, lambda rows: pd.DataFrame(rows).to_dict("records")], ids=["frame", "dicts"]
 )
