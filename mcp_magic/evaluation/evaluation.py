@@ -19,7 +19,7 @@ from mcp_magic.evaluation.cases import NO_CALL, read_cases
 from mcp_magic.evaluation.display import called, outcome_parts
 from mcp_magic.evaluation.judge import Judge
 from mcp_magic.evaluation.matching import PARTS
-from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options
+from mcp_magic.evaluation.run import Arm, Execution, Plan, Trial, named_models, read_options, total_cost
 from mcp_magic.evaluation.statistics import Comparison, compare
 from mcp_magic.flight.progress import SIGNS, State, Stopwatch
 from mcp_magic.langchain.variants import variants_by_server
@@ -191,13 +191,15 @@ class Evaluation:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A row for each model and variant: shares of right runs with a 95 % interval (`low` to `high`), and costs."""
+        """A row for each model and variant: shares of right runs with a 95 % interval (`low` to `high`), and costs.
+
+        The cost is missing where the price of any of its runs is not known.
+        """
         import pandas as pd
 
         rows = []
         for number, arm in enumerate(self.plan.arms):
             trials, share = self.plan.of(number), self.plan.share(number)
-            costs = [trial.cost for trial in trials]
             rows.append(
                 {
                     "model": arm.model,
@@ -211,7 +213,7 @@ class Evaluation:
                     "runs": share.runs if share else 0,
                     "failed": sum(trial.match is None for trial in trials),
                     "tokens": sum(trial.tokens_in + trial.tokens_out for trial in trials),
-                    "cost": sum(cost for cost in costs if cost is not None) if any(costs) else None,
+                    "cost": total_cost(trials),
                     "seconds": round(sum(trial.seconds for trial in trials), 3),
                 }
             )
@@ -293,9 +295,11 @@ class Evaluation:
 
     @property
     def _figures(self) -> list[str]:
-        costs = [trial.cost for trial in self.plan.trials.values() if trial.cost]
-        tokens = sum(trial.tokens_in + trial.tokens_out for trial in self.plan.trials.values())
-        used = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${sum(costs):.2g}"] if costs else [])]
+        trials = self.plan.trials.values()
+        tokens = sum(trial.tokens_in + trial.tokens_out for trial in trials)
+        dollars = sum(trial.cost or 0.0 for trial in trials)
+        least = "at least " if total_cost(trials) is None else ""
+        used = [*([f"{tokens:,} tokens"] if tokens else []), *([f"{least}${dollars:.2g}"] if dollars else [])]
         return [duration(self._seconds), *used]
 
     _repr_mimebundle_ = show_parts

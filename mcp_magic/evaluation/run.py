@@ -220,6 +220,13 @@ class Trial:
         return None if self.match is None else self.match.right
 
 
+def total_cost(trials: Iterable[Trial]) -> float | None:
+    """Return what runs cost in US dollars; None if the price of any is not known."""
+    costs = [trial.cost for trial in trials if trial.turns]
+    prices = [cost for cost in costs if cost is not None]
+    return sum(prices) if prices and len(prices) == len(costs) else None
+
+
 @dataclass
 class Plan:
     """What an evaluation runs, and what has come of it.

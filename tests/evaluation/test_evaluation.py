@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.errors import ArgumentsError, ModelError
 from mcp_magic.evaluation.matching import PARTS
+from mcp_magic.evaluation.run import Trial, total_cost
 from mcp_magic.evaluation.statistics import share_of
 from tests.support.evaluated import CASES, answering
 
@@ -50,6 +51,26 @@ async def test_summary_has_shares_with_their_intervals(evaluation):
     assert summary["right_tool"].tolist() == [1.0, 1.0]
     assert summary["right_arguments"].tolist() == [1.0, pytest.approx(2 / 3)]
     assert summary[["cases", "runs", "failed", "tokens"]].to_numpy().tolist() == [[4, 8, 0, 880]] * 2
+
+
+def priced(cost: float | None) -> Trial:
+    return Trial(0, 0, 1, turns=1, cost=cost)
+
+
+@pytest.mark.parametrize(
+    ("costs", "total"), [([0.5, 0.25], 0.75), ([0.0, 0.0], 0.0), ([0.5, None], None), ([None], None), ([], None)]
+)
+def test_total_cost_is_known_where_each_price_is(costs, total):
+    never_begun = Trial(0, 0, 2, error="down")
+    assert total_cost([*map(priced, costs), never_begun]) == total
+
+
+async def test_unknown_prices_make_a_cost_the_least_one(host, monkeypatch):
+    prices = iter([0.5, None, 0.25, 0.25])
+    monkeypatch.setattr("mcp_magic.evaluation.run.cost_of", lambda messages, model: next(prices))
+    evaluation = await host.evaluate(CASES, answering(), tools_only=True)
+    assert ", at least $1" in repr(evaluation)
+    assert evaluation.summary["cost"].isna().all()
 
 
 async def test_confusion_counts_expected_and_called_tools(host):
