@@ -149,12 +149,12 @@ _NO_LANGGRAPH = (
 _GRAPH_OPTIONS = ("servers", "tools", "skills", "system", "approve", "max_turns", "max_tokens", "max_cost")
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
-    check_variable("%%mcp_agent", arguments.out)
+def check_bounds(command: str, arguments: argparse.Namespace) -> None:
+    """Raise CommandError for a bound of the turns, tokens or dollars that is too low."""
     for option, least in (("max_turns", 1), ("max_tokens", 1), ("max_cost", 0)):
         value = getattr(arguments, option)
         if value is not None and value < least:
-            raise CommandError(f"%%mcp_agent: {option_text(option)} {value:g}: at least {least}.")
+            raise CommandError(f"{command}: {option_text(option)} {value:g}: at least {least}.")
 
 
 async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
@@ -172,7 +172,8 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     request = (invocation.body or "").strip()
     if not request:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
-    _check_options(arguments)
+    check_variable("%%mcp_agent", arguments.out)
+    check_bounds("%%mcp_agent", arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     tables = _variables(invocation, "map", arguments.map, "$cities,$orders")
     surfaces = (_variables(invocation, "surface", arguments.surface, "$surface") or {}).values()

@@ -21,7 +21,7 @@ from mcp_magic.ipython.commandline import (
     option_text,
     seconds_typed,
 )
-from mcp_magic.ipython.commands.agent import complete_tools, model_words
+from mcp_magic.ipython.commands.agent import check_bounds, complete_tools, model_words
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.rows import FILES
 from mcp_magic.notebook import host
@@ -38,8 +38,6 @@ FIRST_LINE = 2  # the number of the first line below the line of the magic
 
 FILES_OF_CASES = (".toml", *FILES)  # other files have lines of cases
 
-_NUMBERS = (("runs", 1), ("concurrency", 1), ("max_tokens", 1), ("max_turns", 1), ("max_cost", 0))
-
 
 async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation | Ablation:
     if IN_BROWSER and find_spec("langgraph") is None:
@@ -48,7 +46,8 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
     from mcp_magic.evaluation.evaluation import RESUMED, Evaluation
     from mcp_magic.junit import write_junit
 
-    _check_options(arguments)
+    check_variable("%%mcp_eval", arguments.out)
+    check_bounds("%%mcp_eval", arguments)
     bounds = [] if arguments.gate is None else gate.read_gate(invocation.text(arguments.gate))
     files = {name: invocation.new_file(getattr(arguments, name)) for name in ("junit", "save")}
     files["against"] = _path(invocation, arguments.against)
@@ -76,14 +75,6 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:
     if typed := [f"--{name}" for name in names if getattr(arguments, name) is not None]:
         problem = "its variants are made of the tool as it is, to learn what each sentence adds"
         raise CommandError(f"%%mcp_eval: --ablate does not go with {join_names(typed)}: {problem}.")
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    check_variable("%%mcp_eval", arguments.out)
-    for name, least in _NUMBERS:
-        value = getattr(arguments, name)
-        if value is not None and value < least:
-            raise CommandError(f"%%mcp_eval: {option_text(name)} {value:g}: at least {least}.")
 
 
 async def _evaluation(invocation: Invocation, arguments: argparse.Namespace) -> Evaluation | Ablation:
@@ -185,7 +176,10 @@ def _models(invocation: Invocation, words: str | None) -> dict[str, Any]:
         several = value if isinstance(value, list | tuple) else [value]
         name = word.removeprefix("$") if word.startswith("$") and not isinstance(value, str) else ""
         for number, model in enumerate(several, 1):
-            models[(name if len(several) == 1 else f"{name}-{number}") if name else str(model)] = model
+            key = (name if len(several) == 1 else f"{name}-{number}") if name else str(model)
+            if key in models:
+                raise CommandError(f"%%mcp_eval: --models names {key!r} twice; --runs 2 makes each run twice")
+            models[key] = model
     if not models:
         raise CommandError("%%mcp_eval: --models names no model: --models $a,$b or --models openai:gpt-5,offline")
     return models
