@@ -92,7 +92,7 @@ async def test_line_that_cannot_be_read_says_what_to_type(magic, sent):
 
 
 @pytest.mark.parametrize("name", ["class", "1x", "a.b"])
-async def test_variable_that_python_code_cannot_read_is_refused_before_the_call(magic, name):
+async def test_bad_variable_is_refused_before_the_call(magic, name):
     before = len(host.trace)
     error = await magic.error(CommandError, f"call math:add a=1 b=2 -o {name}")
     assert error == f"%mcp call: -o {name}: a Python variable's name is expected."
