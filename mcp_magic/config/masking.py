@@ -400,10 +400,10 @@ _WORD = rf"{'|'.join(STEMS)}|://|pat[\d_]*[\"'\\=:]"
 at the end of a name, because it is part of many other words."""
 
 _NAMED_VALUE = re.compile(
-    r"""(?<![\w.-])(?P<name>[\w.-]{2,100})(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|(?P<said>:\s+)(?=\S{8}))"""
-    r"""(?P<value>[^"'\\\s&;,<>]+)"""
+    r"""(?<![\w.-])(?P<name>[\w.-]{2,100})(?:(?P<quote>\\?["'])\s*:\s*(?P<number>-?\d[\d.eE+-]*)|"""
+    r"""(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|(?P<said>:\s+)(?=\S{8}))(?P<value>[^"'\\\s&;,<>]+))"""
 )
-"""`"password": "x"`, `TOKEN=x`, `Authorization: x` inside a text."""
+"""`"password": "x"`, `"password": 1`, `TOKEN=x`, `Authorization: x` inside a text."""
 _SCHEME = re.compile(r"(?i)\b(?P<scheme>bearer|basic)(?P<space>\s+)(?P<word>[\w.~+/=-]{6,})")
 _COOKIE = re.compile(
     r"""(?i)\b(?P<name>(?:set-)?cookie)(?P<between>\\?["']?\s{0,3}[:=,]\s{0,3}\\?["']?)"""
@@ -682,10 +682,11 @@ def _without_named(text: str) -> str:
     """Return text with the values masked that follow the name of a secret."""
     parts, end = [], 0
     for match in _NAMED_VALUE.finditer(text):
-        name, value = match["name"], match["value"]
-        if not is_secret_name(name) or value.lower() in ("bearer", "basic"):
+        name, part = match["name"], "value" if match["number"] is None else "number"
+        if not is_secret_name(name) or match[part].lower() in ("bearer", "basic"):
             continue
-        if name.lower() not in EVERYDAY or not (match["said"] or len(value) < 4):
-            parts += [text[end : match.start("value")], MASK]
-            end = match.end("value")
+        if name.lower() not in EVERYDAY or not (match["said"] or match["number"] or len(match["value"]) < 4):
+            quote = match["quote"] or ""  # so that JSON stays JSON without the number
+            parts += [text[end : match.start(part)], f"{quote}{MASK}{quote}"]
+            end = match.end(part)
     return "".join([*parts, text[end:]])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_magic.config.masking import KEPT_BYTES, Masker
+from mcp_magic.schema.secrets import MASK
 
 VALUE = "s3cr3t-v4lue"
 
@@ -69,6 +70,15 @@ def test_a_secret_is_masked_among_other_letters(text):
     masker = Masker(())
     assert b"v4lue" not in masker.mask(masker.write({"text": text})[0])
     assert "v4lue" not in masker.text(text)
+
+
+@pytest.mark.parametrize("kept", [{"pass": 123_456}, {"total_tokens": 123_456}])
+@pytest.mark.parametrize("write", [json.dumps, repr])
+def test_a_number_in_a_text_is_masked_as_in_structured_content(write, kept):
+    masker = Masker(())
+    data = {"password": 987_654, "token": -1.5e3, **kept}
+    assert masker.mask_value(data) == {"password": MASK, "token": MASK, **kept}
+    assert masker.text(write(data)) == write({"password": MASK, "token": MASK, **kept})
 
 
 @pytest.mark.parametrize(
