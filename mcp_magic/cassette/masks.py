@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
     Pattern = tuple[str | int | None, ...]  # None is any member or item
 
-VALUE, SHAPE = "value", "shape"  # kinds of differences
+SHAPE, VALUE, ORDER = "shape", "value", "order"  # kinds of differences
 
 LONGEST = 60  # characters of a value in a difference
 CONTEXT = 10  # characters before the place where long texts begin to differ
@@ -39,14 +40,16 @@ _PLAIN = re.compile(r"[^\s.\[\]\"*']+")
 
 
 class Difference(NamedTuple):
-    """One difference: its path, whether it is one of the shape (types and members) or of a value, and both sides."""
+    """One difference: its path, whether it is one of the shape (types and members), a value or an order; both sides."""
 
-    path: str
+    path: Path
     kind: str
     text: str
+    recorded: Any
+    live: Any
 
     def __str__(self) -> str:
-        return f"{self.path or 'it'}: {self.text}"
+        return f"{path_text(self.path) or 'it'}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -177,16 +180,20 @@ class Comparison:
     """What differs between a recorded value and a live one, and which masks were needed."""
 
     masks: Sequence[Mask]
+    most: int = MOST_DIFFERENCES
     differences: list[Difference] = field(default_factory=list)
     ignored: dict[Mask, str] = field(default_factory=dict)  # and the first path that each covers
 
     def compare(self, recorded: Any, live: Any, path: Path = ()) -> Comparison:
         """Compare two values at a path, and return itself."""
-        if len(self.differences) >= MOST_DIFFERENCES or recorded == MASK or json_equal(recorded, live):
+        if len(self.differences) >= self.most or recorded == MASK or json_equal(recorded, live):
             return self
         mask = next((mask for mask in self.masks if mask.covers(path)), None)
         if mask is not None and not mask.is_order:
-            self._compare_masked(mask, live, path)
+            if mask.allows(live):
+                self.ignored.setdefault(mask, path_text(path))
+            else:
+                self._add(path, SHAPE, recorded, live, f"{' or '.join(mask.types)} -> {type_of(live)}")
             return self
         if mask is not None and isinstance(recorded, list) and isinstance(live, list):
             self.ignored.setdefault(mask, path_text(path))
@@ -194,34 +201,36 @@ class Comparison:
         self._compare_inside(recorded, live, path)
         return self
 
-    def _compare_masked(self, mask: Mask, live: Any, path: Path) -> None:
-        if mask.allows(live):
-            self.ignored.setdefault(mask, path_text(path))
-        else:
-            self._add(path, SHAPE, f"{' or '.join(mask.types)} -> {type_of(live)}")
-
     def _compare_inside(self, recorded: Any, live: Any, path: Path) -> None:
         if type_of(recorded) != type_of(live):
-            self._add(path, SHAPE, change_text(recorded, live))
+            self._add(path, SHAPE, recorded, live)
         elif isinstance(recorded, dict) and len(path) < DEEPEST:
             for name in dict.fromkeys((*recorded, *live)):
                 self.compare(recorded.get(name, _MISSING), live.get(name, _MISSING), (*path, name))
         elif isinstance(recorded, list) and len(path) < DEEPEST:
+            count = len(self.differences)
             if len(recorded) != len(live):
-                self._add(path, VALUE, f"{plural(len(recorded), 'items')} -> {len(live):,}")
+                self._add(path, VALUE, recorded, live, f"{plural(len(recorded), 'items')} -> {len(live):,}")
             for number, (before, now) in enumerate(zip(recorded, live, strict=False)):
                 self.compare(before, now, (*path, number))
+            if len(self.differences) > count and _is_reordered(recorded, live):
+                del self.differences[count:]
+                self._add(path, ORDER, recorded, live, "the same items in another order")
         else:
-            self._add(path, VALUE, change_text(recorded, live))
+            self._add(path, VALUE, recorded, live)
 
-    def _add(self, path: Path, kind: str, text: str) -> None:
-        self.differences.append(Difference(path_text(path), kind, text))
+    def _add(self, path: Path, kind: str, recorded: Any, live: Any, text: str = "") -> None:
+        self.differences.append(Difference(path, kind, text or change_text(recorded, live), recorded, live))
 
     @property
     def kind(self) -> str:
         """The worst kind of difference, or ""."""
         kinds = {difference.kind for difference in self.differences}
         return SHAPE if SHAPE in kinds else VALUE if kinds else ""
+
+
+def _is_reordered(recorded: Sequence[Any], live: Sequence[Any]) -> bool:
+    return len(recorded) == len(live) > 1 and sorted(map(_sort_key, recorded)) == sorted(map(_sort_key, live))
 
 
 def _sort_key(value: Any) -> str:
@@ -234,52 +243,40 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?.{0,20})?|\d{1,2}:
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|(?=\S*\d)[\w-]{8,64}")
 
 
-class _Varying(NamedTuple):
-    path: Path
-    types: tuple[str, ...]
-    is_order: bool
-    why: str
-
-
 def infer_masks(pairs: Iterable[tuple[Any, Any]]) -> list[Mask]:
     """Return masks for what differs between two recordings of equal requests.
 
     Where several items of a list vary, the mask is for all its items.
     """
-    varying = [variation for first, second in pairs for variation in _differing(first, second, ())]
-    groups: dict[tuple[Pattern, bool], list[_Varying]] = {}
-    for variation in varying:
-        general: Pattern = tuple(None if isinstance(part, int) else part for part in variation.path)
-        groups.setdefault((general, variation.is_order), []).append(variation)
+    groups: dict[tuple[Pattern, bool], list[Difference]] = {}
+    for first, second in pairs:
+        for difference in _outermost(Comparison((), most=sys.maxsize).compare(first, second).differences):
+            general: Pattern = tuple(None if isinstance(part, int) else part for part in difference.path)
+            groups.setdefault((general, difference.kind == ORDER), []).append(difference)
     masks: list[Mask] = []
     for (general, is_order), members in groups.items():
         paths = {member.path for member in members}
         pattern: Pattern = general if len(paths) > 1 else members[0].path
-        types = tuple(dict.fromkeys(type_ for member in members for type_ in member.types))
-        masks.append(Mask(path_text(pattern), types, is_order, members[0].why))
+        types = dict.fromkeys(type_of(value) for member in members for value in (member.recorded, member.live))
+        masks.append(Mask(path_text(pattern), tuple(types), is_order, _why(members[0])))
     return masks
 
 
-def _differing(first: Any, second: Any, path: Path) -> Iterator[_Varying]:
-    types = tuple(dict.fromkeys((type_of(first), type_of(second))))
-    if json_equal(first, second) or MASK in (first, second):
-        return
-    if isinstance(first, dict) and isinstance(second, dict) and len(path) < DEEPEST:
-        for name in dict.fromkeys((*first, *second)):
-            yield from _differing(first.get(name, _MISSING), second.get(name, _MISSING), (*path, name))
-    elif isinstance(first, list) and isinstance(second, list) and len(path) < DEEPEST:
-        if len(first) != len(second):
-            yield _Varying(path, types, False, "a list of varying length")
-        elif sorted(map(_sort_key, first)) == sorted(map(_sort_key, second)):
-            yield _Varying(path, types, True, "a list of varying order")
-        else:
-            for number, (before, now) in enumerate(zip(first, second, strict=True)):
-                yield from _differing(before, now, (*path, number))
-    elif path:
-        yield _Varying(path, types, False, _why(first, second))
+def _outermost(differences: Iterable[Difference]) -> Iterator[Difference]:
+    """Yield the differences that a mask can cover, without those inside a list of another length, which precedes."""
+    outer: Path | None = None
+    for difference in differences:
+        if difference.path and difference.live != MASK and (outer is None or difference.path[: len(outer)] != outer):
+            outer = difference.path
+            yield difference
 
 
-def _why(first: Any, second: Any) -> str:
+def _why(difference: Difference) -> str:
+    first, second = difference.recorded, difference.live
+    if difference.kind == ORDER:
+        return "a list of varying order"
+    if isinstance(first, list) and isinstance(second, list):
+        return "a list of varying length"
     if _MISSING in (first, second):
         return "a member that is not always there"
     if is_number(first) and is_number(second):

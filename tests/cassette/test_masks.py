@@ -25,6 +25,12 @@ def compared(live, *masks: Mask, recorded=RECORDED):
         pytest.param({**RECORDED, "n": True}, "shape", ["result.n: 1 -> true"], id="truth"),
         pytest.param({**RECORDED, "new": None}, "shape", ["result.new: missing -> null"], id="new member"),
         pytest.param({**RECORDED, "rows": RECORDED["rows"][:1]}, "value", ["result.rows: 2 items -> 1"], id="length"),
+        pytest.param(
+            {**RECORDED, "rows": RECORDED["rows"][::-1]},
+            "value",
+            ["result.rows: the same items in another order"],
+            id="order",
+        ),
         pytest.param({**RECORDED, "a b": 1}, "shape", ['result["a b"]: missing -> 1'], id="odd name"),
         pytest.param([1], "shape", ["result: 3 members -> [1]"], id="whole"),
     ],
@@ -107,6 +113,12 @@ def test_mask_of_an_order_compares_what_is_in_the_list():
             id="items",
         ),
         pytest.param({"r": [1, {"i": 2}]}, {"r": [1, {"i": 4}]}, [("r[1].i", ("number",), "a number")], id="one item"),
+        pytest.param(
+            {"r": [{"i": 1}], "n": 1},
+            {"r": [{"i": 2}, {"i": 3}], "n": 2},
+            [("r", ("array",), "a list of varying length"), ("n", ("number",), "a number")],
+            id="length and items",
+        ),
         pytest.param({"token": "***"}, {"token": "x"}, [], id="secret"),
     ],
 )
