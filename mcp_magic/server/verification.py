@@ -651,14 +651,16 @@ class Verifier:
             rows = self._keep_masks(pairs)
         finally:
             self._recording.file.close()
-        skipped = sum(row["status"] in (SKIPPED, DENIED, NOT_SENT) for row in self._rows)
-        left_out = f"; {plural(skipped, 'requests')} left out: `%mcp verify` says why" if skipped else ""
+        skipped = sum(row["status"] in (SKIPPED, DENIED) for row in self._rows)
+        notes = [f"{plural(count, 'answers')} added"]
+        notes += [f"{plural(skipped, 'requests')} left out: `%mcp verify` says why"] if skipped else []
+        notes += [self._ended] if self._ended else []
         return Listing(
             rows,
             title=f"What varies in {self._recording.path.name}",
             columns=("tool", "path", "types", "why"),
             empty="nothing else varies" if self._recording.masks else "nothing varies",
-            note=f"{plural(count, 'answers')} added{left_out}",
+            note="; ".join(notes),
             kind="masks",
         )
 

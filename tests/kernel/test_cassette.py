@@ -127,6 +127,11 @@ def test_verification_shows_what_differs_and_keeps_what_it_has(kernel, folder):
     assert kernel.ok("v.counts, v.note").text == (
         "({'same': 5, 'not sent': 1}, 'interrupted: the other requests were not sent')"
     )
+    (folder / "started").unlink()
+    running = kernel.start("masks = %mcp record shop.jsonl --again")
+    until((folder / "started").exists, what="the tool has started")
+    assert kernel.stop(running).status == "ok"
+    assert kernel.ok("masks.note").text == "'1 answer added; interrupted: the other requests were not sent'"
     kernel.ok("_ = %mcp disconnect --all")
 
 

@@ -18,6 +18,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownServerError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
+from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.results.results import CellCrashError, CheckFailedError
 
 if TYPE_CHECKING:
@@ -466,14 +467,18 @@ async def _record(invocation: Invocation, arguments: argparse.Namespace) -> List
 
 
 async def _record_again(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    from mcp_magic.server.verification import SECONDS, verifier
+
     if not arguments.file or arguments.stop or arguments.mode or arguments.pauses or arguments.in_process:
         raise CommandError("%mcp record: --again needs FILE, and takes SERVER and --all")
-    path = invocation.path(invocation.text(arguments.file))
+    path, host = invocation.path(invocation.text(arguments.file)), invocation.host
     if deck.cassette is not None and deck.cassette.path.resolve() == path.resolve():
         raise CommandError(f"%mcp record: {arguments.file} is in use; `%mcp record --stop` first")
-    seconds = invocation.settings.call_timeout
-    options = {} if seconds is None else {"timeout": seconds}
-    return await invocation.host.record_again(path, *arguments.servers, every=arguments.all, **options)
+    options = {"timeout": invocation.settings.call_timeout or SECONDS, "largest": deck.largest}
+    run = verifier(path, arguments.servers, host.connections, host.reports, every=arguments.all, **options)
+    with until_interrupted():
+        await run.run("record again")
+    return run.keep_answers()
 
 
 async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace) -> list[str]:
@@ -539,7 +544,7 @@ RECORD = Implementation(
     "that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and MCP_MAGIC_CASSETTE_MODE=MODE. "
     "Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the trace again.\n\n--again adds a "
     "second answer to each request, and what differs from the first (times, ids): `%mcp verify FILE` ignores its "
-    "values. Replays do not change.",
+    "values. Interrupt or Cancel keeps the answers so far. Replays do not change.",
 )
 
 
