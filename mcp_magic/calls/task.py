@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.attempt import current_attempt
+from mcp_magic.schema.resolve import object_of
 
 if TYPE_CHECKING:
     from mcp.client.extension import ClientExtension
@@ -74,7 +75,7 @@ class TaskState:
         message = raw.get("statusMessage")
         if status == "completed" and of and not isinstance(raw.get("result"), dict):
             raise ValueError("the task is completed, but the answer has no result")
-        if len(_object(raw.get("inputRequests"))) > MAX_QUESTIONS:
+        if len(object_of(raw.get("inputRequests"))) > MAX_QUESTIONS:
             raise ValueError(f"the task has more than {MAX_QUESTIONS} open questions")
         return cls(
             id_,
@@ -82,7 +83,7 @@ class TaskState:
             message[:MAX_MESSAGE] if isinstance(message, str) else "",
             _seconds(raw.get("ttlMs")),
             _seconds(raw.get("pollIntervalMs")),
-            *(_object(raw.get(name)) for name in ("result", "error", "inputRequests")),
+            *(object_of(raw.get(name)) for name in ("result", "error", "inputRequests")),
         )
 
     @property
@@ -97,10 +98,6 @@ def _seconds(milliseconds: Any) -> float | None:
     if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
         return None
     return milliseconds / 1000 if math.isfinite(milliseconds) and 0 <= milliseconds < 1e15 else None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 @cache

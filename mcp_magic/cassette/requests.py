@@ -13,6 +13,7 @@ from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.masks import Mask
 from mcp_magic.cassette.match import key_of, read, request_text
 from mcp_magic.errors import CassetteError
+from mcp_magic.schema.resolve import object_of
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.trace.trace import is_masked
@@ -157,11 +158,6 @@ def by_key(method: str, pages: Iterable[Sequence[Any]]) -> dict[str, Any]:
     key = KINDS[LISTS[method]].key
     items = (item for page in pages for item in page if isinstance(item, dict) and isinstance(item.get(key), str))
     return {item[key]: {name: value for name, value in item.items() if name != key} for item in items}
-
-
-def object_of(value: Any) -> dict[str, Any]:
-    """Return a JSON object; {} if the value is none: a cassette and a server may have anything."""
-    return value if isinstance(value, dict) else {}
 
 
 def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:

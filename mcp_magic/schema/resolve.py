@@ -44,6 +44,11 @@ def is_multiple(value: object, step: object) -> bool:
     return (exact[0] / exact[1]).denominator == 1
 
 
+def object_of(value: Any) -> dict[str, Any]:
+    """Return a JSON object; {} if the value is none: what comes from a server or a file may be anything."""
+    return value if isinstance(value, dict) else {}
+
+
 def json_equal(first: Any, second: Any) -> bool:
     """Return whether two JSON values are equal. Unlike in Python, 1 and true differ, at any depth."""
     if isinstance(first, bool) or isinstance(second, bool):

@@ -16,10 +16,11 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_magic._text import plural
 from mcp_magic.cassette.file import CassetteFile
 from mcp_magic.cassette.match import MEMBERS, key_of, read
-from mcp_magic.cassette.requests import LISTS, answer_of, object_of, pick_server
+from mcp_magic.cassette.requests import LISTS, answer_of, pick_server
 from mcp_magic.cassette.requests import Recording as CassetteRecording
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.errors import CassetteError, CommandError, MCPMagicError
+from mcp_magic.schema.resolve import object_of
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.trace.trace import IN, OUT
 

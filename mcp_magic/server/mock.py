@@ -29,12 +29,13 @@ from pydantic import BaseModel, ConfigDict
 from mcp_magic.cassette.cassette import Cassette, CassetteOptions
 from mcp_magic.cassette.match import LISTEN, with_subscription
 from mcp_magic.cassette.replay import ReplayTransport, message_of
-from mcp_magic.cassette.requests import object_of, pick_server
+from mcp_magic.cassette.requests import pick_server
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.loopback import HOST, LoopbackServer, listen
 from mcp_magic.schema.commandline import as_word
+from mcp_magic.schema.resolve import object_of
 from mcp_magic.session.streams import members
 from mcp_magic.session.wire import Wire
 from mcp_magic.trace.trace import Recorder, Trace

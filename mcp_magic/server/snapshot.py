@@ -26,7 +26,7 @@ from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.loops import together
 from mcp_magic.schema.fields import MISSING, Field
 from mcp_magic.schema.patterns import MAX_DEPTH, measure
-from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key
+from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key, object_of
 from mcp_magic.session.catalog import KINDS
 
 if TYPE_CHECKING:
@@ -230,11 +230,6 @@ def _value_change(where: str, before: Any, now: Any, effect: Effect = "behaviour
         yield Difference(where, f"is {_value_text(now)} instead of {_value_text(before)}", effect)
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, empty if the value is none: people edit snapshots."""
-    return value if isinstance(value, dict) else {}
-
-
 def _array(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -245,7 +240,7 @@ def _value_text(value: Any) -> str:
 
 
 def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    before, now = _object(old.get("server")), _object(new.get("server"))
+    before, now = object_of(old.get("server")), object_of(new.get("server"))
     differences = [
         *_value_change("version", before.get("version"), now.get("version")),
         *_text_change("instructions", old.get("instructions") or "", new.get("instructions") or ""),
@@ -267,12 +262,12 @@ def _member_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
     yield from _text_change("name", old.get("name"), new.get("name"))
     yield from _text_change("title", old.get("title"), new.get("title"), "behaviour")
     yield from _text_change("description", old.get("description"), new.get("description"))
-    before, now = _object(old.get("annotations")), _object(new.get("annotations"))
+    before, now = object_of(old.get("annotations")), object_of(new.get("annotations"))
     yield from _text_change("annotations.title", before.get("title"), now.get("title"), "behaviour")
     for name in dict.fromkeys((*_HINTS, *before, *now)):
         if name not in _VOLATILE:
             yield from _value_change(name, before.get(name), now.get(name))
-    support = (_object(definition.get("execution")).get("taskSupport", "forbidden") for definition in (old, new))
+    support = (object_of(definition.get("execution")).get("taskSupport", "forbidden") for definition in (old, new))
     yield from _value_change("taskSupport", *support)
     for name in ("icons", "_meta"):
         if not json_equal(old.get(name), new.get(name)):
@@ -294,7 +289,7 @@ def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Di
 
 def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     before, now = (
-        {str(argument.get("name")): argument for argument in map(_object, arguments)}
+        {str(argument.get("name")): argument for argument in map(object_of, arguments)}
         for arguments in (_array(old.get("arguments")), _array(new.get("arguments")))
     )
     for name in [argument for argument in before if argument not in now]:
@@ -442,7 +437,7 @@ class _Comparison:
 
 def _is_required(field: Field) -> bool:
     """Whether a field is required, as draft-03 said it, too: there the field itself says so."""
-    return field.required or _object(field.raw).get("required") is True
+    return field.required or object_of(field.raw).get("required") is True
 
 
 def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[Difference]:

@@ -27,7 +27,7 @@ from mcp_magic.calls.call import Call
 from mcp_magic.cassette.cassette import LIKE_KEYS, SCHEMAS
 from mcp_magic.cassette.file import LARGEST
 from mcp_magic.cassette.masks import SHAPE, Comparison, Mask, infer_masks
-from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, object_of, pick_server, task_end
+from mcp_magic.cassette.requests import LISTS, TASK, Recording, answer_of, by_key, pick_server, task_end
 from mcp_magic.config.masking import Masker, long_enough, named_secrets, to_json
 from mcp_magic.display.document import Badge
 from mcp_magic.display.json import NOT_JSON, loads
@@ -46,6 +46,7 @@ from mcp_magic.flight.request import Answerers, InFlightRequest, Limits, Look
 from mcp_magic.junit import Case, Suite, junit_xml
 from mcp_magic.results.results import CheckFailedError, repeats
 from mcp_magic.schema.commandline import as_word
+from mcp_magic.schema.resolve import object_of
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.server.snapshot import interface_changes
 from mcp_magic.session.catalog import KINDS
@@ -377,8 +378,7 @@ class _Server:
                 self._calls[id(request)] = replace(call, decision=decision)
 
     def _call(self, request: Recorded) -> Call:
-        arguments, limits = request.params.get("arguments"), Limits(self._options.timeout, may_repeat=False)
-        values = arguments if isinstance(arguments, dict) else {}
+        values, limits = object_of(request.params.get("arguments")), Limits(self._options.timeout, may_repeat=False)
         tool = self._live_tools.get(request.name)
         return Call(self.connection, request.name, values, tool, limits=limits, is_shown=False)
 
