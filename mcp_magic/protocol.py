@@ -93,6 +93,10 @@ AWAY = BUSY | {502, 504}  # HTTP statuses after which a server may soon answer
 REFUSED = frozenset((401, 403, 407))
 """HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
+OPENINGS = ("initialize", "server/discover")  # methods whose answer begins a session
+
+UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # members of a result of 2026-07-28 that nobody shall keep
+
 METHOD_NOT_FOUND, INTERNAL_ERROR = -32601, -32603  # JSON-RPC error codes
 _REQUIRED = ("ping", "server/discover", "initialize")  # methods that each server of their version must have
 _RESERVED = Fault("reserved by the specification", SERVER)

@@ -13,6 +13,7 @@ from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.masks import Mask
 from mcp_magic.cassette.match import key_of, read, request_text
 from mcp_magic.errors import CassetteError
+from mcp_magic.protocol import OPENINGS
 from mcp_magic.schema.resolve import object_of
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.session.catalog import KINDS
@@ -163,6 +164,22 @@ def by_key(method: str, pages: Iterable[Sequence[Any]]) -> dict[str, Any]:
 def answer_of(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `result` or the `error` of a message; {} if it has none."""
     return {name: message[name] for name in ("result", "error") if name in message}
+
+
+def opening_of(scenes: Iterable[Scene]) -> dict[str, Any]:
+    """Return what a server said of itself when it was last opened, with the members of the handshake in each version.
+
+    `serverInfo` is an object, `protocolVersion` a text or None; {} if no opening was recorded.
+    """
+    from mcp_types import SERVER_INFO_META_KEY
+
+    results = (object_of(_final(scene).get("result")) for scene in scenes if scene.method in OPENINGS)
+    result: dict[str, Any] = next(reversed([result for result in results if result]), {})
+    versions = result.get("supportedVersions")
+    info = result.get("serverInfo") or object_of(result.get("_meta")).get(SERVER_INFO_META_KEY)
+    version = result.get("protocolVersion") or (versions[-1] if isinstance(versions, list) and versions else None)
+    members = {"serverInfo": object_of(info), "protocolVersion": version if isinstance(version, str) else None}
+    return {**result, **members} if result else {}
 
 
 def _step(scene: Scene) -> Step | None:

@@ -16,10 +16,11 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_magic._text import plural
 from mcp_magic.cassette.file import CassetteFile
 from mcp_magic.cassette.match import MEMBERS, key_of, read
-from mcp_magic.cassette.requests import LISTS, answer_of, pick_server
+from mcp_magic.cassette.requests import LISTS, answer_of, opening_of, pick_server
 from mcp_magic.cassette.requests import Recording as CassetteRecording
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.errors import CassetteError, CommandError, MCPMagicError
+from mcp_magic.protocol import UNCACHED
 from mcp_magic.schema.resolve import object_of
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.trace.trace import IN, OUT
@@ -159,7 +160,7 @@ class Recording:
         requests: list[tuple[str, dict[str, Any], dict[str, Any]]]
         requests = [(method, {}, {"result": result}) for method, result in self._openings()]
         for kind, entries in self.listings.items():
-            result = {KINDS[kind].member: entries, "resultType": "complete", **_CACHE}
+            result = {KINDS[kind].member: entries, "resultType": "complete", **UNCACHED}
             requests.append((KINDS[kind].request, {}, {"result": result}))
         answered = [exchange for exchange in self.exchanges if not exchange.hindrance]
         requests += [(exchange.method, exchange.params, exchange.answer) for exchange in answered]
@@ -174,7 +175,7 @@ class Recording:
         if version >= _MODERN:
             meta = {SERVER_INFO_META_KEY: info} if info else {}
             result = {"supportedVersions": [version], "capabilities": capabilities, "_meta": meta}
-            yield "server/discover", {"resultType": "complete", **_CACHE, **result}
+            yield "server/discover", {"resultType": "complete", **UNCACHED, **result}
         else:
             info = info or {"name": self.server, "version": ""}
             result = {"protocolVersion": version or "2025-11-25", "capabilities": capabilities, "serverInfo": info}
@@ -182,7 +183,6 @@ class Recording:
 
 
 _MODERN = "2026"
-_CACHE = {"ttlMs": 0, "cacheScope": "private"}
 
 
 # From the trace.
@@ -291,29 +291,19 @@ def recorded(path: Path, name: str | None = None, last: int | None = None) -> Re
     )
 
 
-def _read(scenes: Iterable[Scene]) -> tuple[list[Exchange], dict[str, Any], dict[str, list[dict[str, Any]]]]:
+def _read(scenes: Sequence[Scene]) -> tuple[list[Exchange], dict[str, Any], dict[str, list[dict[str, Any]]]]:
     """Return the exchanges, the opening and the definitions of a cassette."""
     exchanges: list[Exchange] = []
-    opening: dict[str, Any] = {}
     listings: dict[str, list[dict[str, Any]]] = {}
     for scene in scenes:
         answers = [step.message["result"] for step in scene.steps if isinstance(step.message.get("result"), dict)]
         if scene.method in METHODS:
             seconds = sum(step.pause for step in scene.steps) if scene.steps else None
             exchanges.append(_exchange(scene, seconds=seconds))
-        elif scene.method in ("initialize", "server/discover") and answers:
-            opening = _introduction(answers[-1])
         elif (kind := LISTS.get(scene.method)) is not None and answers:
             if "cursor" not in scene.params:
                 listings[kind] = []
             entries = answers[-1].get(KINDS[kind].member)
             entries = entries if isinstance(entries, list) else []
             listings.setdefault(kind, []).extend(entry for entry in entries if isinstance(entry, dict))
-    return exchanges, opening, listings
-
-
-def _introduction(result: dict[str, Any]) -> dict[str, Any]:
-    versions = result.get("supportedVersions")
-    info = result.get("serverInfo") or object_of(result.get("_meta")).get(SERVER_INFO_META_KEY)
-    version = result.get("protocolVersion") or (versions[-1] if isinstance(versions, list) and versions else None)
-    return {**result, "serverInfo": object_of(info), "protocolVersion": version if isinstance(version, str) else None}
+    return exchanges, opening_of(scenes), listings

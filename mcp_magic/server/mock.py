@@ -29,11 +29,12 @@ from pydantic import BaseModel, ConfigDict
 from mcp_magic.cassette.cassette import Cassette, CassetteOptions
 from mcp_magic.cassette.match import LISTEN, with_subscription
 from mcp_magic.cassette.replay import ReplayTransport, message_of
-from mcp_magic.cassette.requests import pick_server
+from mcp_magic.cassette.requests import opening_of, pick_server
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.flight.attempt import Attempt, current_attempt
 from mcp_magic.loopback import HOST, LoopbackServer, listen
+from mcp_magic.protocol import UNCACHED
 from mcp_magic.schema.commandline import as_word
 from mcp_magic.schema.resolve import object_of
 from mcp_magic.session.streams import members
@@ -52,7 +53,6 @@ MOST_SESSIONS = 256  # client sessions, and questions of 2026-07-28, that are ke
 MOST_ROUNDS = 100  # rounds of questions for one request
 
 _CACHED = ("tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list")
-_CACHE = {"ttlMs": 0, "cacheScope": "private"}
 _ROUNDS = ("tools/call", "resources/read", "prompts/get")  # methods that may be answered with `input_required`
 _CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 _OLD = "old "  # begins the keys of sessions that no new request gets into
@@ -141,6 +141,7 @@ class _Mock:
     def __init__(self, cassette: Cassette, recorded: match.Server) -> None:
         self._cassette = cassette
         self._recorded = recorded
+        self._opening = opening_of(scene for session in recorded.sessions for scene in session.scenes)
         self._sessions: dict[str, _Session] = {}
         self._waiting: dict[str, tuple[_Session, _Exchange, Any]] = {}  # questions of 2026-07-28, by `requestState`
 
@@ -169,7 +170,7 @@ class _Mock:
             await self._session(ctx, again=True)
             meta = {"_meta": {SERVER_INFO_META_KEY: self._identity()}}
             versions = {"supportedVersions": list(MODERN_PROTOCOL_VERSIONS), "resultType": "complete"}
-            return {**_CACHE, **meta, **self._introduction(), **versions}
+            return {**UNCACHED, **meta, **self._introduction(), **versions}
         return await self._in_era(ctx, params) if modern else await self._in_session(ctx, params)
 
     async def _session(self, context: ServerRequestContext[Any, Any], *, again: bool = False) -> _Session:
@@ -192,28 +193,15 @@ class _Mock:
             await old.close()
         return session
 
-    def _opening(self) -> dict[str, Any]:
-        """Return the recorded answer to the handshake, or to `server/discover`, whose members may be anything."""
-        for session in self._recorded.sessions:
-            for scene in session.scenes:
-                for step in scene.steps:
-                    if scene.method in ("initialize", "server/discover") and "result" in step.message:
-                        result: dict[str, Any] = step.message["result"]
-                        return result
-        return {}
-
     def _introduction(self) -> dict[str, Any]:
-        opening = self._opening()
         kinds = (("capabilities", dict), ("instructions", str))
         return {"capabilities": {}} | {
-            name: opening[name] for name, kind in kinds if isinstance(opening.get(name), kind)
+            name: self._opening[name] for name, kind in kinds if isinstance(self._opening.get(name), kind)
         }
 
     def _identity(self) -> dict[str, Any]:
-        opening = self._opening()
-        identities = (opening.get("serverInfo"), object_of(opening.get("_meta")).get(SERVER_INFO_META_KEY))
         own = {"name": self._recorded.name, "version": ""}
-        return next((identity for identity in identities if isinstance(identity, dict)), own)
+        return self._opening.get("serverInfo") or own
 
     async def _in_era(self, context: ServerRequestContext[Any, Any], params: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of 2026-07-28."""
@@ -506,13 +494,13 @@ def _result(message: dict[str, Any]) -> dict[str, Any]:
 def _modern(method: str, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result with what 2026-07-28 requires."""
     if "resultType" not in result:
-        result = {**(_CACHE if method in _CACHED else {}), "resultType": "complete", **result}
+        result = {**(UNCACHED if method in _CACHED else {}), "resultType": "complete", **result}
     return result
 
 
 def _handshake(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result without what only 2026-07-28 has."""
-    members = {name: value for name, value in result.items() if name not in ("resultType", *_CACHE)}
+    members = {name: value for name, value in result.items() if name not in ("resultType", *UNCACHED)}
     if isinstance(meta := members.get("_meta"), dict) and SERVER_INFO_META_KEY in meta:
         members["_meta"] = {name: value for name, value in meta.items() if name != SERVER_INFO_META_KEY}
     return members

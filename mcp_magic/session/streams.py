@@ -14,7 +14,7 @@ from pydantic_core import ValidationError
 from mcp_magic._sdk import patch_connect
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.attempt import PendingReply, current_attempt
-from mcp_magic.protocol import INTERNAL_ERROR, assume_complete, note_said
+from mcp_magic.protocol import INTERNAL_ERROR, OPENINGS, assume_complete, note_said
 from mcp_magic.session.failures import (
     instead_of,
     instead_of_strange,
@@ -64,9 +64,6 @@ def session_message(message: Any) -> Any:
     from mcp.shared.message import SessionMessage
 
     return SessionMessage(message)
-
-
-_HANDSHAKE = frozenset(("initialize", "server/discover"))
 
 
 class Wrapped:
@@ -533,7 +530,7 @@ class WatchedStream(Wrapped):
         method = fields.get("method")
         if method is None:
             if "result" in fields:
-                if (method_of_request := self._strays.pending_method(fields["id"])) in _HANDSHAKE:
+                if (method_of_request := self._strays.pending_method(fields["id"])) in OPENINGS:
                     message.result = read_handshake(method_of_request, fields["result"], self._wire.remark)
                 elif method_of_request:
                     self._wire.has_answered = True
