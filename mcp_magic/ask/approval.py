@@ -195,7 +195,7 @@ def _times(request: Request) -> str:
     """Say how many calls a request stands for."""
     if request.calls == 1:
         return ""
-    return f" {request.calls:,} times" if request.calls else " for each row"
+    return f" {request.calls:,} times" if request.calls else " any number of times"
 
 
 def _badges(request: Request) -> list[Badge]:

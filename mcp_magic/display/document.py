@@ -118,7 +118,7 @@ _NARROW = {"mcp-rows-few": (4, 600), "mcp-rows-some": (7, 760), "mcp-rows-many":
 
 _LABELLED = 20  # most columns whose cells have their name there
 
-_OWN_LINE = ("description", "text")  # last columns that are prose
+_OWN_LINE = ("description", "sentence", "text")  # last columns that are prose
 
 
 def _in_lines(name: str) -> str:
@@ -370,7 +370,7 @@ def newest_table(
     return html, count
 
 
-def _reflowing(table: Markup, headers: Sequence[str]) -> Markup:
+def reflowing(table: Markup, headers: Sequence[str]) -> Markup:
     """Return a table in a frame that puts the cells of a row in lines where it is narrow."""
     is_prose = bool(headers) and headers[-1] in _OWN_LINE
     last = len(headers) if is_prose else 0  # its column needs no name
@@ -506,7 +506,7 @@ class Part:
             html, count = table(headers, cells, limit=limit)
             rows = rows[:count]
         plain = aligned(headers, rows, total=terminal_width(), cell=display.cell, names=True)
-        return cls(plain, _reflowing(html, headers)), count
+        return cls(plain, reflowing(html, headers)), count
 
     @classmethod
     def stack(cls, *parts: Part, gap: str = "\n") -> Part:

@@ -171,7 +171,7 @@ class Ablation:
         markup, count = document.table(headers, rich, limit=document.display.bytes)
         more = f"\n… {plural(len(rich) - count, 'more sentences')}: .df has all" if count < len(rich) else ""
         text = clean(aligned(headers, plain[:count], total=document.terminal_width()) + more)
-        return Part(text, joined([markup, document.note(more.strip())]))
+        return Part(text, joined([document.reflowing(markup, headers), document.note(more.strip())]))
 
 
 _BADGES: dict[str, Any] = {"helps": "safe", "hurts": "danger"}

@@ -68,7 +68,7 @@ def _table(plan: Plan) -> Part:
         plain.append([*start, interval, *end])
         rich.append([*start, joined([interval, drawn], " "), *end])
     markup, _ = document.table(headers, rich, limit=document.display.bytes)
-    return Part(clean(aligned(headers, plain, total=terminal_width())), markup)
+    return Part(clean(aligned(headers, plain, total=terminal_width())), document.reflowing(markup, headers))
 
 
 def _differences(plan: Plan) -> list[str]:

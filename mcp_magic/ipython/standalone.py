@@ -64,6 +64,8 @@ LASTING = (
 )
 """Subcommands about what ends with the program; messages that name their lines mean lines of a notebook."""
 
+AGAIN = "--again"  # with it, `record` does something in one line
+
 CONTENT = ("call", "docs", "last", "logs", "prompt", "raw", "read", "stubs", "trace")
 """Subcommands whose value is what a server wrote, or is for programs: no line in it is changed."""
 
@@ -115,10 +117,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def _typed_here(text: str, targets: Sequence[str] = ()) -> str:
-    """Return a text with its lines of `%mcp` as they are typed here, except those that assign a variable.
+    """Return a text in the words of a terminal: its lines of `%mcp` as they are typed here, but for assignments.
 
     Lines that need the session of `targets` open it again, except those that need none or only show help.
     """
+    unset = r"cannot evaluate '(\w+)': NameError: name '\1' is not defined"
+    text = re.sub(unset, rf"the environment has no variable \1; `\1=VALUE {PROGRAM} ...` sets it", text)
+    text = text.replace("until --stop or the end of the kernel", "until Ctrl-C")
     connecting = r"`%mcp connect (?!--help)([^`]+)`"
     text = re.sub(connecting, lambda line: f"`{PROGRAM} --connect {shlex.quote(line[1])} ...`", text)
     opening = " ".join([PROGRAM, *(f"--connect {shlex.quote(_shown(target))}" for target in targets)])
@@ -137,10 +142,13 @@ def _shown(target: str) -> str:
 
 
 def _help(command: Command) -> str:
-    """Return the help of a subcommand, without the examples that only a notebook understands."""
+    """Return the help of a subcommand, without the examples that are of use in a notebook only."""
     text, title, examples = help_for_one(command).text.partition("\nexamples:\n")
     lines = [line for line in examples.split("\n") if line.startswith("  %mcp ") and not re.search(r"[$`{\[]", line)]
-    return "\n".join([_typed_here(text), *([title.strip("\n")] if lines else []), *map(_typed_here, lines)])
+    if command.name == "record":
+        lines = [line for line in lines if AGAIN in line]
+    lines = [line.replace("%mcp", PROGRAM) for line in lines]
+    return "\n".join([_typed_here(text), *([title.strip("\n")] if lines else []), *lines])
 
 
 def _read(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
@@ -207,7 +215,7 @@ class _Line:
             if problems := await self._connect(targets):
                 print(*problems, sep="\n", file=sys.stderr)
                 return FAILED
-            if self._command.name == "record" and "--again" not in self._words:
+            if self._command.name == "record" and AGAIN not in self._words:
                 raise CommandError(
                     f"{PROGRAM} record: it ends with its line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
                     "records one, with MCP_MAGIC_CASSETTE_MODE=auto also several lines."

@@ -570,6 +570,7 @@ class Verifier:
         _check_names(recording.path, options.secrets, [request.params for _, request in self._requests])
         self._rows = [_row(server, request, NOT_SENT) for server, request in self._requests]
         self._ignored: dict[str, None] = {}
+        self._idle_paths = dict.fromkeys(options.ignore)
         self._answers: list[tuple[Recorded, dict[str, Any]]] = []
         self._ended = ""
 
@@ -584,12 +585,19 @@ class Verifier:
         columns = ("request", "tool", "status", "difference")
         names = [server.connection.name for server in self._servers if server.connection.place.replayed]
         replayed = [f"{name} is replayed: its answers are recorded ones" for name in names]
-        notes = [self._ended, *replayed, *_cut(self._recording.odd, NOTED), *_cut([*self._ignored], NOTED)]
+        odd, ignored = _cut(self._recording.odd, NOTED), _cut([*self._ignored, *self._idle()], NOTED)
+        notes = [self._ended, *replayed, *odd, *ignored]
         empty = f"{self._recording.path.name} has no request to send"
         title = self._recording.path.name
         return Verification(
             self._rows, title=title, columns=columns, empty=empty, note="\n".join(filter(None, notes)), kind="requests"
         )
+
+    def _idle(self) -> list[str]:
+        """Return a line for each path that is to be ignored and at which no answer differs, once all were sent."""
+        if any(row["status"] == NOT_SENT for row in self._rows):
+            return []
+        return [f"--ignore {one_line(path, 100)}: no answer differs there" for path in self._idle_paths]
 
     async def run(self, title: str = "verify") -> None:
         """Send all requests. When the user cancels it, the outcomes so far stay.
@@ -625,6 +633,7 @@ class Verifier:
         seconds = time.perf_counter() - started
         status, difference, masks = server.judge(request, outcome)
         for mask, path in masks.items():
+            self._idle_paths.pop(mask.path, None)
             tool = f"{server.connection.name}:{request.name}" if request.name else server.connection.name
             self._ignored[f"ignored in {tool}: {path if mask.why == '--ignore' else mask.path} ({mask.why})"] = None
         self._answers.append((request, outcome.answer))

@@ -182,12 +182,15 @@ def test_help_is_of_the_program(program):
         examples = out.partition("\nexamples:\n")[2].splitlines()
         assert len(examples) > 2
         assert all(example.startswith(f"  {PROGRAM} {name} ") for example in examples)
+    assert program("record", "--help")[0].endswith(f"\nexamples:\n  {PROGRAM} record tutorial.jsonl --again\n")
 
 
 def test_a_variable_of_the_environment_is_a_value(program):
     program.variables["TOKEN"] = SECRET
     out, _ = program("--connect", f"{PLAIN} --env PLAIN_TOKEN=$TOKEN", "call", "plain:where")
     assert out.split()[-1] == SECRET
+    _, err = program("--connect", PLAIN, "call", "plain:add", "a=$TOKE", "b=2", status=2)
+    assert f"the environment has no variable TOKE; `TOKE=VALUE {PROGRAM} ...` sets it" in err
 
 
 def test_what_needs_a_yes_is_denied_where_nobody_is_asked(program):

@@ -25,6 +25,7 @@ from mcp_magic.ipython.commands.agent import check_bounds, complete_tools, model
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.rows import FILES
 from mcp_magic.notebook import host
+from mcp_magic.results.results import CheckFailedError
 
 if TYPE_CHECKING:
     import argparse
@@ -66,7 +67,12 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
         write_junit(files["junit"], gate.suites(evaluation, bounds))
     if files["save"] is not None:
         evaluation.save(files["save"])
-    gate.check(evaluation, bounds, [] if saved is None else gate.falls(evaluation, saved, str(files["against"])))
+    falls = [] if saved is None else gate.falls(evaluation, saved, str(files["against"]))
+    try:
+        gate.check(evaluation, bounds, falls)
+    except CheckFailedError:
+        invocation.show(evaluation)
+        raise
     return result
 
 

@@ -72,7 +72,12 @@ FUZZ = Implementation(
         ),
         Argument("--seconds", type=seconds_typed, metavar="S", help="seconds in all (default: 20)"),
         Argument("--seed", type=int, metavar="N", help="the seed of the values: the same values once more"),
-        Argument("--examples", type=int, metavar="N", help="calls of each tool at most"),
+        Argument(
+            "--examples",
+            type=int,
+            metavar="N",
+            help="calls of each tool at most; a failure adds some, to make its arguments small",
+        ),
         Argument(
             "--allow",
             action="append",
