@@ -45,6 +45,7 @@ LAYERS = (
     "ask",
     "auth",
     "skills",
+    "registry",
     "apps",
     "cassette",
     "map",

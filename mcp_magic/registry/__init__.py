@@ -1,0 +1,1 @@
+"""Registries of MCP servers: entries, the client, and how a package becomes a command."""
