@@ -12,7 +12,7 @@
     ├── NotFoundError (also LookupError)
     │   └── UnknownServerError, UnknownToolError, UnknownResourceError, UnknownPromptError, AmbiguousNameError
     ├── ArgumentsError, NoTableError (also ValueError)
-    └── DeniedError, CallCancelledError, ToolError, ModelError, ThreadError, CassetteError
+    └── DeniedError, CallCancelledError, ToolError, ModelError, ThreadError, CassetteError, RegistryError
 
 Messages are one or two lines: what failed, where, what would be valid, what to do next. `session/failures.py` alone
 translates errors of the SDK, of sockets and of processes. An `ExceptionGroup` never leaves the package: ipykernel 7
@@ -286,6 +286,20 @@ class ThreadError(MCPMagicError):
 
 class CassetteError(MCPMagicError):
     """A cassette cannot be read or written, or lacks the requested answer; then the message names the nearest one."""
+
+
+class RegistryError(MCPMagicError):
+    """A registry of servers cannot be reached or read, or has no such server.
+
+    Attributes:
+        status: The HTTP status of its answer, or None.
+        retry_after: Seconds that it asks to wait (`Retry-After`), or None.
+    """
+
+    def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
 
 
 class NoTableError(MCPMagicError, ValueError):

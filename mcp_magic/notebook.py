@@ -55,7 +55,13 @@ a server that ignores both would outlive the kernel."""
 
 
 class NotebookHost(CoreHost):
-    """The core host, with callbacks that answer for the user and with adapters for LangChain."""
+    """The core host, with callbacks that answer for the user and with adapters for LangChain.
+
+    Attributes:
+        registry_address: The registry that `search_registry` searches; "" for the official one.
+    """
+
+    registry_address = ""
 
     @property
     def approver(self) -> Approver | None:
@@ -146,6 +152,35 @@ class NotebookHost(CoreHost):
         from mcp_magic.langchain.content import langchain_resources
 
         return await langchain_resources(self, *sources)
+
+    async def search_registry(
+        self,
+        *words: str,
+        registry: str | None = None,
+        refresh: bool = False,
+        timeout: float | None = None,
+        **filters: Any,
+    ) -> Listing:
+        """Search a registry of MCP servers, and start nothing; `find` returns connections.
+
+        Args:
+            *words: All of them must be in the name, the title or the description.
+            registry: The address of another registry than `registry_address`.
+            refresh: Whether the registry is asked also where the cache has an answer of the last minutes.
+            timeout: Seconds for each answer.
+            **filters: `transport` (`"stdio"`, `"http"`, `"sse"`), `package` (`"npm"`, `"pypi"`, `"oci"`, `"mcpb"`,
+                `"nuget"`), `every` (also deleted servers and older versions), `limit` (of matches, 100 by default).
+
+        Raises:
+            ArgumentsError, ConfigError: A filter or the address cannot be used; nothing was sent.
+            RegistryError: The registry does not answer, and nothing of it is in the cache.
+        """
+        from mcp_magic.registry.client import OFFICIAL_REGISTRY
+        from mcp_magic.registry.search import Query, search_registry
+
+        address = registry or self.registry_address or OFFICIAL_REGISTRY
+        query = Query(tuple(word for text in words for word in text.split()), **filters)
+        return await search_registry(query, address, refresh=refresh, timeout=timeout, reports=self.reports)
 
     async def doctor(self, target: Any = None, **options: Any) -> DoctorReport:
         """Examine a server, or all connected ones together.

@@ -76,7 +76,7 @@ class MCPMagics(Magics, Settings):
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
         *("trace_messages", "trace_bytes", "cassette_bytes", "telemetry"),
-        *("tokens", "login_timeout", "reconnect"),
+        *("tokens", "login_timeout", "reconnect", "registry"),
         *("show_progress", "show_logs", "max_total_timeout", "strict_output"),
     )
     def _setting_changed(self, change: Any) -> None:

@@ -146,6 +146,12 @@ class Settings(Configurable):
         64_000_000, min=10_000, help="Bytes of a cassette: a recording ends there, and a larger file is not read."
     ).tag(config=True)
 
+    registry = Secretive(
+        "",
+        help="The address of the registry that `%mcp find` and `%mcp add` use, such as your company's; empty: the "
+        "official one, https://registry.modelcontextprotocol.io.",
+    ).tag(config=True)
+
     tokens = SecretiveEnum(
         ("auto", "keyring", "file", "memory"),
         "auto",
@@ -169,6 +175,18 @@ class Settings(Configurable):
             except MCPMagicError as error:
                 raise SettingError(str(error)) from None
         return proposal["value"]
+
+    @validate("registry")
+    def _check_registry(self, proposal: Any) -> Any:
+        value = proposal["value"]
+        if value != "":
+            from mcp_magic.registry.client import registry_address
+
+            try:
+                registry_address(str(value))
+            except MCPMagicError as error:
+                raise SettingError(str(error)) from None
+        return value
 
     @classmethod
     def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
@@ -225,6 +243,7 @@ class Settings(Configurable):
         host.outputs.strict = self.strict_output
         host.logins.where, host.logins.seconds = self.tokens, self.login_timeout
         host.reconnection.mode = self.reconnect
+        host.registry_address = str(self.registry)
         host.consent.policy, host.consent.magics = self.approval, True
         host.consent.timeout = self.approval_timeout
         host.elicitation.max_questions = self.max_questions

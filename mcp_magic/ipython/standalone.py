@@ -53,7 +53,7 @@ WRONG_LINES = (CommandError, ArgumentsError, ConfigError, TargetError, NotFoundE
 """Errors of a line that cannot run as it is."""
 
 ALONE = (
-    *("agent", "allow", "approvals", "ask", "audit", "config", "deny", "disconnect", "jobs", "last", "logout"),
+    *("agent", "allow", "approvals", "ask", "audit", "config", "deny", "disconnect", "find", "jobs", "last", "logout"),
     *("metrics", "record", "roots", "trace", "up"),
 )
 """Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
@@ -279,7 +279,7 @@ class _Line:
         takes_target = self._command.name in TAKE_TARGET and "--all" not in self._words
         if not targets and takes_target:
             self._words = _with_file(self._words)
-        if targets or takes_target or self._command.name in ("serve", "export"):
+        if targets or takes_target or self._command.name in ("find", "serve", "export"):
             return []
         return await self._connect_named()
 
@@ -324,7 +324,7 @@ class _Line:
 
 
 TAKE_TARGET = ("connect", "doctor")  # the subcommands that connect by themselves
-WITHOUT_SESSION = ("config", "serve")  # subcommands that no session of --connect helps
+WITHOUT_SESSION = ("config", "find", "serve")  # subcommands that no session of --connect helps
 
 
 def _declaration() -> Declaration | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_magic.display.text import one_line
@@ -158,10 +159,15 @@ def _official(meta: Mapping[str, Any]) -> dict[str, Any]:
 def _at(fields: Mapping[str, Any], *keys: str) -> Any:
     """Return the value of the first key that is there, in `camelCase` or `snake_case`."""
     for key in keys:
-        for spelling in (key, re.sub(r"(?=[A-Z])", "_", key).lower()):
+        for spelling in _spellings(key):
             if fields.get(spelling) is not None:
                 return fields[spelling]
     return None
+
+
+@cache
+def _spellings(key: str) -> tuple[str, str]:
+    return key, re.sub(r"(?=[A-Z])", "_", key).lower()
 
 
 class _Reader:

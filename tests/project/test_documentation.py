@@ -24,6 +24,7 @@ from mcp_magic.ipython.settings import Settings
 from tests.documentation import PAGES, ROOT, Block, Line, blocks, check_line, lines
 from tests.support.bundled import load as bundled
 from tests.support.changing_server import Changing
+from tests.support.registry_server import entry, npm, registry
 from tests.support.skills_server import SkillServer, entry_of
 
 AWAY = "nobody is there in a test"
@@ -103,8 +104,15 @@ async def _announcing(changing: Changing) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.fixture(scope="module")
+def searched():
+    """The registry that pages search."""
+    with registry(entry("io.github.acme/postgres", packages=[npm("@acme/postgres")])) as searched:
+        yield searched
+
+
 @pytest.fixture
-async def run(monkeypatch, tmp_path):
+async def run(monkeypatch, tmp_path, searched):
     """Run a cell in a shell of its own, beside the bundled servers."""
     (tmp_path / "servers").symlink_to(ROOT / "notebooks" / "servers")  # a page begins there, README one folder above
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
@@ -116,6 +124,7 @@ async def run(monkeypatch, tmp_path):
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
     monkeypatch.setattr(execution, "_home", None)  # a kernel has one loop as long as it lives, a test has its own
     monkeypatch.setattr(execution, "_wake_on_signals", lambda loop: None)
+    monkeypatch.setenv("MCP_MAGIC_REGISTRY", searched.url)
     shell = InteractiveShell()
     load(shell)
     opened: list[Host] = []

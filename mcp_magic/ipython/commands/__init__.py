@@ -33,6 +33,7 @@ COMMANDS = {
     for command in (
         _daily("connect", "connect", "Connect", "opens a session to a server"),
         _daily("up", "up", "Connect", "connects and configures everything that mcp_magic.toml declares"),
+        _daily("find", "registry", "Connect", "searches a registry of MCP servers, and starts none"),
         _daily("disconnect", "connect", "Connect", "closes sessions and ends the servers that were started"),
         _daily("reconnect", "connect", "Connect", "opens a session again, for example after its server died"),
         Command("ping", "connect", "Connect", "checks that servers answer"),

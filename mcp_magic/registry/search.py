@@ -1,0 +1,289 @@
+"""A search of a registry: what matches, in a useful order, as a table.
+
+A registry searches names, newer ones descriptions too, and by one text only. So it is asked for the longest word, and
+all words and filters are applied here. Pages are read until there are as many matches as asked for: of ten thousand
+servers, those that are shown.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import duration, plural
+from mcp_magic.display.document import Problem, Whole
+from mcp_magic.display.listing import LazyRows, Listing
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError, RegistryError
+from mcp_magic.flight.request import InFlightRequest, Look
+from mcp_magic.registry.cache import names_in
+from mcp_magic.registry.client import MAX_PAGES, OFFICIAL_REGISTRY, PAGE, RegistryClient
+from mcp_magic.registry.entry import STATUSES, read_entry
+from mcp_magic.schema.commandline import as_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mcp_magic.flight.progress import Reports
+    from mcp_magic.registry.entry import Package, RegistryEntry, Remote
+
+LIMIT = 100  # matches without another limit
+MAX_LIMIT = MAX_PAGES * PAGE
+
+TRANSPORT_TYPES = {"stdio": "stdio", "http": "streamable-http", "sse": "sse"}
+"""The transports, as they are typed, and their types in `server.json`."""
+SHORT = {kind: name for name, kind in TRANSPORT_TYPES.items()}
+PACKAGE_TYPES = ("npm", "pypi", "oci", "mcpb", "nuget")
+
+_DESCRIPTION = 300  # characters; the official registry has 100
+_NOTED = 3  # entries that a note names
+_COLUMNS = ("name", "version", "packages", "remotes", "status", "updated", "description")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is searched for.
+
+    Attributes:
+        words: All of them must be in the name, the title or the description.
+        transport: One of TRANSPORT_TYPES that a package or a remote must have, or "".
+        package: The type of a package that it must have, or "".
+        every: Whether deleted entries and older versions count, too.
+        limit: The most matches.
+
+    Raises:
+        ArgumentsError: A filter is unknown.
+    """
+
+    words: tuple[str, ...] = ()
+    transport: str = ""
+    package: str = ""
+    every: bool = False
+    limit: int = LIMIT
+
+    def __post_init__(self) -> None:
+        if self.transport and self.transport not in TRANSPORT_TYPES:
+            raise ArgumentsError(f"transport={self.transport!r}: one of {', '.join(TRANSPORT_TYPES)} is expected")
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise ArgumentsError(f"limit={self.limit}: 1 to {MAX_LIMIT:,} are expected")
+
+    @property
+    def text(self) -> str:
+        """The words, in quotes; "" without any."""
+        return repr(" ".join(self.words)) if self.words else ""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the registry is asked for."""
+        narrow = any((self.transport, self.package, len(self.words) > 1))
+        parameters = {"limit": str(PAGE if narrow else min(self.limit, PAGE))}
+        if self.words:
+            parameters["search"] = max(self.words, key=len)
+        return parameters | ({"include_deleted": "true"} if self.every else {"version": "latest"})
+
+    def matches(self, entry: RegistryEntry) -> bool:
+        """Whether an entry has all words, and what is asked for."""
+        text = f"{entry.name}\n{entry.title}\n{entry.description}".casefold()
+        return all(word.casefold() in text for word in self.words) and self._fits(entry)
+
+    def _fits(self, entry: RegistryEntry) -> bool:
+        kind = TRANSPORT_TYPES.get(self.transport)
+        packages = [package for package in entry.packages if self.package in ("", package.registry_type)]
+        if self.package:
+            return any(kind in (None, package.transport.type) for package in packages)
+        return kind is None or any(kind == part.type for part in (*entry.remotes, *(p.transport for p in packages)))
+
+    def rank(self, entry: RegistryEntry) -> int:
+        """Return how well an entry matches; 0 is best."""
+        last = entry.name.casefold().rpartition("/")[2]
+        words = [word.casefold() for word in self.words]
+        places = (
+            last in words,
+            any(last.startswith(word) for word in words),
+            any(word in last for word in words),
+            any(word in entry.name.casefold() for word in words),
+        )
+        return next((number for number, is_there in enumerate(places) if is_there), len(places))
+
+
+@dataclass
+class _Matches:
+    """The entries that match so far, by name and version."""
+
+    query: Query
+    entries: dict[tuple[str, str], RegistryEntry] = field(default_factory=dict)
+    deleted: int = 0  # that are left out
+    read: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, value: Any) -> None:
+        self.read += 1
+        entry = read_entry(value)
+        if not entry.name:
+            self.problems.append(f"entry {self.read}: {one_line('; '.join(entry.remarks), 200)}")
+            return
+        if not self.query.matches(entry):
+            return
+        if entry.status == "deleted" and not self.query.every:
+            self.deleted += 1
+            return
+        if entry.remarks:
+            self.problems.append(f"{one_line(entry.name, 80)}: {one_line('; '.join(entry.remarks), 200)}")
+        key = (entry.name, entry.version if self.query.every else "")
+        if key not in self.entries or _is_newer(entry, self.entries[key]):
+            self.entries[key] = entry
+
+    def sorted(self) -> list[RegistryEntry]:
+        """Return the entries, the best first."""
+        entries = sorted(self.entries.values(), key=lambda entry: entry.name)
+        entries.sort(key=lambda entry: entry.updated or entry.published, reverse=True)
+        if self.query.every:
+            entries.sort(key=lambda entry: entry.name)
+        entries.sort(key=lambda entry: (_status_rank(entry), self.query.rank(entry)))
+        return entries[: self.query.limit]
+
+
+def _is_newer(entry: RegistryEntry, other: RegistryEntry) -> bool:
+    if entry.latest is not None and other.latest is not None and entry.latest != other.latest:
+        return entry.latest
+    return (entry.published or entry.updated) > (other.published or other.updated)
+
+
+def _status_rank(entry: RegistryEntry) -> int:
+    return STATUSES.index(entry.status) if entry.status in STATUSES else 0
+
+
+async def search_registry(
+    query: Query,
+    registry: str = OFFICIAL_REGISTRY,
+    *,
+    refresh: bool = False,
+    timeout: float | None = None,
+    reports: Reports | None = None,
+) -> Listing:
+    """Search a registry, and return a row for each server that matches.
+
+    Where the registry cannot be reached, what the cache has is searched.
+
+    Args:
+        query: What is searched for.
+        registry: The address of the registry.
+        refresh: Whether the registry is asked also where the cache has a fresh answer.
+        timeout: Seconds for each answer.
+        reports: Where it is shown while it runs.
+
+    Raises:
+        ConfigError: The address cannot be used.
+        RegistryError: The registry does not answer, and nothing of it is in the cache.
+    """
+    client = RegistryClient(registry, refresh=refresh, timeout=timeout)
+    matches = _Matches(query)
+
+    def under_way() -> str:
+        return f"{plural(matches.read, 'entries')} read" if matches.read else ""
+
+    with InFlightRequest(f"find at {client.place}", client.place, reports, look=Look(detail=under_way)):
+        try:
+            more = await _read_pages(client, query, matches)
+        except RegistryError as error:
+            more = False
+            client.notes.append(_read_cache(client, query, matches, error))
+    return _listing(client, query, matches, more)
+
+
+async def _read_pages(client: RegistryClient, query: Query, matches: _Matches) -> bool:
+    """Read pages until there are enough matches; return whether there may be more."""
+    async with aclosing(client.pages(**query.parameters)) as pages:
+        async for page in pages:
+            for value in page.servers:
+                matches.add(value)
+            if len(matches.entries) >= query.limit:
+                return bool(page.cursor) or len(matches.entries) > query.limit
+    return False
+
+
+def _read_cache(client: RegistryClient, query: Query, matches: _Matches, error: RegistryError) -> str:
+    """Search all that the cache has; return what is to be said about it. Raises the error if it has nothing."""
+    oldest = 0.0
+    for value, age in client.cached():
+        oldest = max(oldest, age)
+        matches.add(value)
+        if len(matches.entries) >= query.limit:
+            break
+    if not matches.read:
+        raise RegistryError(
+            f"{error} Nothing of it is in the cache; `--registry URL` asks another, and "
+            "`%mcp connect -- COMMAND` needs none.",
+            error.status,
+            error.retry_after,
+        ) from None
+    return f"only from the cache, up to {duration(round(oldest))} old: {error}"
+
+
+def _listing(client: RegistryClient, query: Query, matches: _Matches, more: bool) -> Listing:
+    entries = matches.sorted()
+    title = f"Servers of {client.place}" + (f" with {query.text}" if query.words else "")
+    notes = []
+    if entries:
+        name = next((word for entry in entries[:1] if (word := as_word(entry.name))), "NAME")
+        notes.append(f"`%mcp add {name}` shows what would run, and asks before it does; nothing was started")
+    if more:
+        notes.append(f"there are more: `--limit {min(2 * query.limit, MAX_LIMIT)}`, or another word")
+    if matches.deleted:
+        notes.append(f"{plural(matches.deleted, 'deleted servers')} left out: `--all` has deleted and older ones")
+    messages = [f"{_name(entry)} is {entry.status}: {_message(entry)}" for entry in entries if entry.status_message]
+    notes += messages[:_NOTED]
+    notes += client.notes
+    if matches.problems:
+        rest = len(matches.problems) - _NOTED
+        odd = "; ".join(matches.problems[:_NOTED]) + (f"; {rest:,} more" if rest > 0 else "")
+        notes.append(f"{plural(len(matches.problems), 'odd entries')}: {odd}")
+    filters = [f"--{name} {value}" for name in ("transport", "package") if (value := getattr(query, name))]
+    empty = f"{client.place} has no server"
+    empty += f" with {query.text} in name, title or description" if query.words else ""
+    empty += f" and {' '.join(filters)}" if filters else ""
+    rows = LazyRows([(_row, entries)])
+    return Listing(rows, title=title, columns=_COLUMNS, empty=empty, note="\n".join(notes), kind="servers")
+
+
+def _name(entry: RegistryEntry) -> str:
+    return one_line(entry.name, 80)
+
+
+def _message(entry: RegistryEntry) -> str:
+    return one_line(entry.status_message, 200)
+
+
+def _row(entry: RegistryEntry) -> dict[str, Any]:
+    status = one_line(entry.status, 40)
+    return {
+        "name": entry.name,
+        "version": entry.version,
+        "packages": _short(map(_package, entry.packages)),
+        "remotes": _short(map(_remote, entry.remotes)),
+        "status": status if status == "active" else Problem(status),
+        "updated": (entry.updated or entry.published)[:10],
+        "description": Whole(one_line(entry.description or entry.title, _DESCRIPTION)),
+    }
+
+
+def _short(words: Iterable[str]) -> str:
+    return one_line(", ".join(dict.fromkeys(words)), 120)
+
+
+def _package(package: Package) -> str:
+    """Return the type of a package, with its transport if that is not stdio."""
+    kind = package.transport.type
+    return package.registry_type if kind == "stdio" else f"{package.registry_type} ({SHORT[kind]})"
+
+
+def _remote(remote: Remote) -> str:
+    return SHORT[remote.type]
+
+
+def cached_names(registry: str, limit: int) -> Iterator[str]:
+    """Yield names of the servers of a registry that are in the cache, from its newest `limit` pages."""
+    client = RegistryClient(registry)
+    for answer in client.cache.pages(limit):
+        yield from names_in(answer.value)
