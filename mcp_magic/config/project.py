@@ -26,7 +26,7 @@ from mcp_magic.config.parsing import (
     reject_unknown,
 )
 from mcp_magic.config.servers import ServerEntry, load_config, make_entry, parse_servers
-from mcp_magic.config.specs import UrlSpec
+from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.errors import ConfigError, TargetError
 from mcp_magic.schema.secrets import is_declared_secret
 
@@ -397,6 +397,8 @@ def _of_server(entry: ServerEntry) -> list[str]:
 def runs(entry: ServerEntry) -> str:
     """Return a server's whole command line or URL, secrets masked, and names of the variables or headers it gets."""
     line = _line(entry.launch)
+    if isinstance(entry.spec, StdioSpec) and entry.spec.sandbox is not None:
+        line += f" ({_line(entry.spec.isolation)})"
     line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
     kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
     return f"{line} (sets the {kind} {_line(', '.join(entry.sets))})" if entry.sets else line

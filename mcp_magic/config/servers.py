@@ -37,6 +37,7 @@ from mcp_magic.config.parsing import (
     texts,
     working_directory,
 )
+from mcp_magic.config.sandbox import make_sandbox, of_vscode
 from mcp_magic.config.specs import (
     DEFAULT_TIMEOUT,
     HttpSpec,
@@ -62,22 +63,16 @@ SPEC_TYPES: dict[str, type[Spec]] = {"stdio": StdioSpec, "http": HttpSpec, "sse"
 _SPELLINGS = {"streamable-http": "http", "streamablehttp": "http", "websocket": "ws", "local": "stdio"}
 _SCHEMES = {HttpSpec: ("http", "https"), SseSpec: ("http", "https"), WebSocketSpec: ("ws", "wss")}
 _ALIASES = {"type": "transport", "envFile": "env_file"}
-_COMMAND_KEYS = ("command", "args", "env", "cwd", "env_file")
+_COMMAND_KEYS = ("command", "args", "env", "cwd", "env_file", "sandbox")
 _URL_KEYS = ("url", "headers", "verify", "cert", "auth")
 _SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "protocol", "disabled")
 SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
 # Keys of other hosts. Any other is named as unused, in the listing and when the server is connected.
 _FOREIGN_ALIASES = {"serverUrl": "url", "httpUrl": "url", "environment": "env", "oauth": "auth"}
-_FOREIGN_SWITCHES = ("name", "enabled", "isActive")
-_NO_SANDBOX = (
-    "the server wants a sandbox, which is not supported here; it would run with all your rights. "
-    "Run it in a container, or remove this key to run it without."
-)
+_FOREIGN_SWITCHES = ("name", "enabled", "isActive", "sandboxEnabled")
 _NO_HEADERS = "is not supported here, so requests would lack these headers. Write them under headers, as ${VAR}."
 _REFUSED = {
-    "sandboxEnabled": _NO_SANDBOX,  # VS Code
-    "sandbox": _NO_SANDBOX,
     "headersHelper": f"a command for headers {_NO_HEADERS}",  # Claude Code
     "bearer_token_env_var": _NO_HEADERS,  # Codex
     "env_http_headers": _NO_HEADERS,
@@ -202,9 +197,13 @@ def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, .
     Raises FieldError for a key without which the server would be less safe, or would not work.
     """
     for key, reason in _REFUSED.items():
-        if fields.get(key) and not (key == "sandbox" and fields.get("sandboxEnabled") is False):
+        if fields.get(key):
             raise FieldError(reason, key)
     table = {key: value for key, value in fields.items() if value is not None and value != {}}
+    if "command" in table and ("sandbox" in table or fields.get("sandboxEnabled")):
+        table["sandbox"] = of_vscode(fields.get("sandbox"), str(fields.get("cwd") or "."))
+    if fields.get("sandboxEnabled") is False:
+        table.pop("sandbox", None)
     for key, own in _FOREIGN_ALIASES.items():
         if key in table and own not in table:
             table[own] = table.pop(key)
@@ -241,7 +240,8 @@ def _stdio(table: Mapping[str, Any], base: Path | None, cwd: Path | None, rest: 
     env |= texts(table, "env")
     folder = path_of(text(table, "cwd"), base) if table.get("cwd") else cwd
     words = tuple(as_text(arg, "args", number) for number, arg in enumerate(args))
-    return StdioSpec(command=text(table, "command"), args=words, env=env, cwd=folder, **rest)
+    sandbox = make_sandbox(table["sandbox"], base) if "sandbox" in table else None
+    return StdioSpec(command=text(table, "command"), args=words, env=env, cwd=folder, sandbox=sandbox, **rest)
 
 
 def _tls(table: Mapping[str, Any], base: Path | None) -> dict[str, Any]:

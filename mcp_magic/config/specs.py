@@ -29,6 +29,7 @@ from mcp_magic.config.masking import (
     with_names,
 )
 from mcp_magic.config.parsing import FieldError, kind_of, path_of, read_bytes, reject_unknown
+from mcp_magic.config.sandbox import Sandbox, describe
 from mcp_magic.schema.secrets import MASK, is_declared_secret
 
 if TYPE_CHECKING:
@@ -287,6 +288,7 @@ class StdioSpec(Spec):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)  # added to the small safe environment that the SDK passes on
     cwd: str | Path | None = None  # None for the kernel's
+    sandbox: Sandbox | None = None  # None for all rights of the kernel
 
     @property
     def where(self) -> str:
@@ -302,13 +304,20 @@ class StdioSpec(Spec):
 
     @property
     def identifiers(self) -> tuple[Any, ...]:
-        """The command line, the folder and the variables, without secrets."""
+        """The command line, the folder, the variables and the sandbox, without secrets."""
         env = {name: MASK if is_declared_secret(name) else value for name, value in self.env.items()}
         try:
             folder = os.path.abspath(self.cwd or ".")  # noqa: PTH100
         except FileNotFoundError:  # the kernel's was deleted
             folder = str(self.cwd or "")
-        return self.command, stable_arguments(self.args), folder, env
+        place = self.command, stable_arguments(self.args), folder, env
+        # with other rights it is another server, because what was allowed to an isolated one was allowed to that
+        return place if self.sandbox is None else (*place, self.sandbox.table)
+
+    @property
+    def isolation(self) -> str:
+        """What the server may reach, for messages."""
+        return describe(self.sandbox)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -32,6 +32,7 @@ from mcp_magic.config.parsing import (
     texts,
     working_directory,
 )
+from mcp_magic.config.sandbox import make_sandbox
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
 from mcp_magic.errors import ArgumentsError, ConfigError, TargetError
@@ -57,6 +58,7 @@ class Overrides:
     sampling: str | None = None
     reconnect: bool | None = None
     protocol: str | None = None
+    sandbox: Any = None
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
         """Return `spec` with these options."""
@@ -99,6 +101,8 @@ class Overrides:
             replaced = {name.lower() for name in changes["headers"]}
             rest = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
             changes["headers"] = {**rest, **changes["headers"]}
+        if "sandbox" in changes:
+            changes["sandbox"] = make_sandbox(changes["sandbox"], directory)
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
@@ -124,7 +128,7 @@ class Overrides:
 _OWNERS = {
     **dict.fromkeys(("headers", "verify", "cert"), "servers with a URL"),
     **dict.fromkeys(("client_factory", "auth"), "HTTP servers"),
-    **dict.fromkeys(("env", "cwd"), "commands"),
+    **dict.fromkeys(("env", "cwd", "sandbox"), "commands"),
 }
 
 

@@ -47,9 +47,10 @@ from mcp_magic.doctor.session import (
 )
 from mcp_magic.doctor.shadowing import shadowing_findings
 from mcp_magic.doctor.stdio import ServerProcess, judge_ending, judge_eras, judge_garbage, open_by_hand
-from mcp_magic.errors import CassetteError, MCPMagicError, UnknownServerError
+from mcp_magic.errors import CassetteError, MCPMagicError, MissingDependencyError, TargetError, UnknownServerError
 from mcp_magic.lint import ERROR, NOTE, Finding, Findings, lint_offers
 from mcp_magic.lint import WARNING as LINT_WARNING
+from mcp_magic.sandbox.backends import isolated
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
@@ -118,6 +119,14 @@ def _find_command(spec: StdioSpec, step: Step) -> None:
         refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         raise step.stop(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
     step.ok(program if program == spec.command else f"{spec.command} is {program}")
+    if spec.sandbox is not None:
+        try:
+            isolated(spec)
+        except MissingDependencyError as error:
+            raise step.stop(str(error), "install what it names, or connect where it is installed") from None
+        except TargetError as error:
+            raise step.stop(str(error), "change the sandbox of this server") from None
+    step.ok(spec.isolation)
 
 
 # One examination: the steps in their order, their dependencies, and the cleanup.

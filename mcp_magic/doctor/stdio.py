@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import duration
 from mcp_magic.doctor.report import Stop
 from mcp_magic.protocol import of_code
+from mcp_magic.sandbox.backends import isolated
 from mcp_magic.session.failures import NO_SERVER, not_started
 from mcp_magic.session.negotiation import (
     NOISE,
@@ -227,15 +228,16 @@ class ServerProcess:
 
         if self._process is not None:  # a restart
             self.errlog, self.garbage = ErrorLog(), []
+        program = isolated(self._spec)
         self._process = await start_process(
             asyncio.create_subprocess_exec(
-                self._spec.command,
-                *self._spec.args,
+                program.command,
+                *program.args,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=self.errlog.file,
-                env=get_default_environment() | dict(self._spec.env),
-                cwd=self._spec.cwd,
+                env=get_default_environment() | dict(program.env),
+                cwd=program.cwd,
                 start_new_session=True,
                 limit=LINE_BYTES,
             )

@@ -247,12 +247,18 @@ class ConnectionInfo:
         folded = Part(instructions, details("instructions for models", preformatted(instructions)))
         return [Part.stack(card, folded, gap="\n\n")]
 
+    @property
+    def rights(self) -> str:
+        """What a stdio server may reach; "" for others, which run elsewhere or in this kernel."""
+        return one_line(self.spec.isolation, 400) if isinstance(self.spec, StdioSpec) else ""
+
     def row(self, **more: Any) -> dict[str, Any]:
         """Return the connection as a row of a listing, with its health and `more` columns."""
         return {
             "server": self.name,
             "state": self.state,
             "transport": self.spec.transport,
+            "rights": self.rights if isinstance(self.spec, StdioSpec) and self.spec.sandbox is not None else None,
             "protocol": self.protocol_version,
             **self.counts,
             "latency": None if self.latency is None else duration(self.latency),
@@ -269,6 +275,7 @@ class ConnectionInfo:
         more = len(self.remarks) - MAX_SHOWN_REMARKS
         facts = [
             (self.spec.transport, one_line(self.spec.where, 200)),
+            ("rights", self.rights),
             ("server", one_line(f"{server.title or server.name} {server.version}", 200) if server is not None else ""),
             ("protocol", self.protocol_version or ""),
             ("since", self._since()),

@@ -189,7 +189,9 @@ def _stdio(spec: StdioSpec, file: Path, secrets: _Secrets) -> Target:
             is_secret = is_declared_secret(name)
             env[name] = Variable(secrets.variable(value, name)) if is_secret else secrets.coded(value, value, name)
     python = Program(_beside(sys.executable, file)) if spec.command == sys.executable else spec.command
-    return Target("stdio", [python, *words], options, protocol=spec.protocol)
+    remark = f"the server is {spec.isolation}; the program starts it without that"
+    remarks = (remark,) if spec.sandbox is not None else ()
+    return Target("stdio", [python, *words], options, protocol=spec.protocol, remarks=remarks)
 
 
 def _beside(path: str, file: Path) -> Any:

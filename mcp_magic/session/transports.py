@@ -32,6 +32,7 @@ from mcp_magic.flight.attempt import current_attempt, keep_alive
 from mcp_magic.protocol import INTERNAL_ERROR, say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
+from mcp_magic.sandbox.backends import isolated
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import LOG_IN, Wire
@@ -361,8 +362,9 @@ into the stack, which is closed when the transport is no longer needed."""
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     _refuse_in_browser("starts no programs")
-    await stack.enter_async_context(started_early(spec))
-    errlog = wire.errlog = stack.enter_context(log_for(spec))
+    program = isolated(spec)
+    await stack.enter_async_context(started_early(program))
+    errlog = wire.errlog = stack.enter_context(log_for(program))
     errlog.keep_small()
     wire.recorder.follow(errlog)
     stack.callback(wire.recorder.follow, None)
@@ -372,10 +374,10 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
     remark_spread.set(wire.remark)  # for the tasks that the transport starts
     patch_process_start(note_starts)
     parameters = StdioServerParameters(
-        command=spec.command,
-        args=list(spec.args),
-        env=dict(spec.env),
-        cwd=spec.cwd,
+        command=program.command,
+        args=list(program.args),
+        env=dict(program.env),
+        cwd=program.cwd,
         # One invalid byte must not end the session; it shows as U+FFFD.
         encoding_error_handler="replace",
     )

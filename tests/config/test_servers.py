@@ -172,8 +172,7 @@ PROBLEMS: list[tuple[Any, str]] = [
     ("npx x", "expected an object, got text."),
 ]
 MISSED: list[tuple[Any, str]] = [
-    ({**X, "sandboxEnabled": True}, "sandboxEnabled: the server wants a sandbox"),  # VS Code
-    ({**X, "sandbox": {"network": {}}}, "sandbox: the server wants a sandbox"),
+    ({**X, "sandboxEnabled": True, "sandbox": {"x": 1}}, "sandbox.x: unknown key."),  # VS Code
     ({**H, "headersHelper": "./token.sh"}, "headersHelper: a command for headers is not supported here"),  # Claude Code
     ({**H, "bearer_token_env_var": "TOKEN"}, "bearer_token_env_var: is not supported here, so requests"),
 ]

@@ -31,6 +31,7 @@ LAYERS = (
     "protocol",
     "stderr",
     "records",
+    "sandbox",
     "loopback",
     "sqlite",
     "junit",

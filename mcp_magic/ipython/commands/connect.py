@@ -14,6 +14,7 @@ from mcp_magic._text import ago, did_you_mean, duration, join_names
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
 from mcp_magic.config.project import find_declaration, load_declaration
+from mcp_magic.config.sandbox import KEYS, PRESETS
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
@@ -33,6 +34,7 @@ from mcp_magic.ipython.commandline import (
 )
 from mcp_magic.ipython.preload import import_for_connect
 from mcp_magic.loops import together
+from mcp_magic.sandbox.backends import isolated
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 from mcp_magic.stderr import started_early
 
@@ -84,6 +86,11 @@ def _complete_target(tab: Tab) -> list[str]:
 
 _target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, server file, configured name or variable")
 
+
+def _complete_sandbox(tab: Tab) -> list[str]:
+    return completion.starting(tab, [*PRESETS, *(f"{key}=" for key in KEYS if key != "preset")])
+
+
 _SESSION_ARGUMENTS = (
     Argument("--name", help="its name (default: made from the target)"),
     Argument("--config", metavar="FILE", help="open the servers of a config file in parallel: all, or the named ones"),
@@ -96,6 +103,12 @@ _SESSION_ARGUMENTS = (
         help="an environment variable of a stdio server; K alone passes on the kernel's value",
     ),
     Argument("--cwd", metavar="DIR", help="working directory of a stdio server"),
+    Argument(
+        "--sandbox",
+        metavar="read=DIR,...",
+        complete=_complete_sandbox,
+        help="what a stdio server may reach: read, write, net=HOST:PORT, memory, processes, or npx, uvx, python",
+    ),
     Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport (default: by the target)"),
     Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)"),
     Argument("--trust", action="store_true", help="trust the hints of this server's tools"),
@@ -162,7 +175,11 @@ async def _prepared(target: Any, options: dict[str, Any]) -> AsyncIterator[None]
     with suppress(MCPMagicError):  # `Host.connect` raises it
         spec, _ = resolve_target(target, **options)
     may_replay = "mcp_magic.cassette.cassette" in sys.modules or "MCP_MAGIC_CASSETTE" in os.environ
-    async with started_early(spec) if isinstance(spec, StdioSpec) and not may_replay else nullcontext():
+    program = None
+    if isinstance(spec, StdioSpec) and not may_replay:
+        with suppress(MCPMagicError, OSError):
+            program = isolated(spec)
+    async with nullcontext() if program is None else started_early(program):
         if spec is not None:
             import_for_connect()
         yield
@@ -196,6 +213,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         headers=headers,
         env=env,
         cwd=arguments.cwd and invocation.text(arguments.cwd),
+        sandbox=arguments.sandbox and invocation.text(arguments.sandbox),
         timeout=arguments.timeout if arguments.timeout is not None else invocation.settings.timeout,
         trust=arguments.trust,
         verify=arguments.ca or not arguments.insecure,
@@ -304,6 +322,7 @@ CONNECT = Implementation(
         "%mcp connect http://127.0.0.1:8000/mcp --name weather",
         "%mcp connect -- npx -y @modelcontextprotocol/server-everything",
         "%mcp connect servers/math_server.py",
+        "%mcp connect --sandbox read=.,write=out,net=api.example.com:443 -- npx -y @acme/server",
         "%mcp connect my_server                     # a variable that holds an MCPServer",
         "%mcp connect $url --header 'Authorization: Bearer $token'",
         "%mcp connect --config mcp.json             # all of its servers, in parallel",

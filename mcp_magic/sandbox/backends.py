@@ -1,0 +1,268 @@
+"""Makes the command that runs a server inside its sandbox, by what this system has for it.
+
+Where isolation is asked for and cannot be had, there is an error and nothing runs.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_magic.config.parsing import SERVER_FILES
+from mcp_magic.config.sandbox import Sandbox, short_path, split_target
+from mcp_magic.errors import MissingDependencyError, TargetError
+from mcp_magic.sandbox import launch
+from mcp_magic.sandbox.presets import PRESETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mcp_magic.config.specs import StdioSpec
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command with its absolute path, and the variables that the SDK's own are overridden by."""
+
+    command: str
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+
+
+class Backend(Protocol):
+    """A way to isolate a program."""
+
+    name: str
+
+    def problem(self) -> str:
+        """Return why it cannot be used here and what would help, or ""."""
+
+    def wrap(self, program: Program, sandbox: Sandbox) -> Program:
+        """Return the program that runs `program` inside; raise TargetError if it cannot do what the sandbox says."""
+
+
+# What every server needs to run.
+
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/proc"),
+    *("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+    *("/sys/devices/system/cpu", "/sys/fs/cgroup"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf"),
+    *("/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/resolv.conf", "/run/systemd/resolve/stub-resolv.conf"),
+    *("/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group", "/etc/localtime", "/etc/timezone"),
+    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls", "/etc/pki/ca-trust"),
+    *("/etc/crypto-policies", "/etc/mime.types", "/etc/magic", "/etc/os-release", "/etc/locale.alias"),
+    *("/etc/fonts", "/etc/debian_version", "/etc/python3", "/etc/npmrc"),
+)
+"""Files and folders that every server may read, if they exist; without those in which keys are, and without disks."""
+
+DEVICES = ("/dev/null",)  # to write to
+
+
+def needed_by(command: Path, folder: Path, args: Sequence[str]) -> list[Path]:
+    """Return what a command needs to run: its file, the libraries beside it, its interpreter and its script."""
+    paths: list[Path] = []
+    todo = [command]
+    while todo:
+        file = todo.pop()
+        if file in paths or not file.is_file():
+            continue
+        paths += [file, *_libraries(file)]
+        todo += [file.resolve(), *_interpreter(file)]
+        if home := _home_of_environment(file):
+            todo.append(Path(home) / file.name)
+    words = [word for word in args if not word.startswith("-")]
+    if words and Path(words[0]).suffix in SERVER_FILES and (folder / words[0]).is_file():
+        paths.append((folder / words[0]).resolve())
+    return paths
+
+
+def _libraries(file: Path) -> list[Path]:
+    """Return the folders of an installation that a program in its `bin` uses."""
+    folder, prefix = file.parent, file.parent.parent
+    if (prefix / "pyvenv.cfg").is_file():
+        return [prefix]
+    if folder.name != "bin" or prefix == prefix.parent:
+        return []
+    return [prefix / name for name in ("bin", "lib", "lib64", "libexec")]
+
+
+def _home_of_environment(file: Path) -> str:
+    """Return the folder of the Python that a virtual environment is made from, or ""."""
+    try:
+        text = (file.parent.parent / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "home":
+            return value.strip()
+    return ""
+
+
+def _interpreter(file: Path) -> list[Path]:
+    """Return the program that a script names in its first line."""
+    try:
+        with file.open("rb") as script:
+            line = script.readline(256).decode("utf-8", "replace")
+    except OSError:
+        return []
+    words = line[2:].split() if line.startswith("#!") else []
+    if words[:1] == ["/usr/bin/env"]:
+        words = [path for word in words[1:2] if (path := shutil.which(word))]
+    return [Path(word) for word in words[:1]]
+
+
+def expanded(sandbox: Sandbox) -> Sandbox:
+    """Return a sandbox with what its presets allow."""
+    read, write, net = [*sandbox.read], [*sandbox.write], [*sandbox.net]
+    for name in sandbox.preset:
+        preset = PRESETS[name]
+        read += [path for path in map(_absolute, preset.read) if Path(path).exists()]
+        write += map(_absolute, preset.write)
+        net += preset.net
+    return replace(sandbox, read=tuple(read), write=tuple(write), net=tuple(dict.fromkeys(net)), preset=())
+
+
+def _absolute(path: str) -> str:
+    return os.path.realpath(Path(path).expanduser())
+
+
+def _check_paths(sandbox: Sandbox) -> None:
+    """Raise TargetError for a path that does not exist, or that leads elsewhere than when it was allowed."""
+    for key in ("read", "write", "deny"):
+        for path in getattr(sandbox, key):
+            if (actual := os.path.realpath(path)) != path:
+                raise TargetError(
+                    f"sandbox: {key}: {short_path(path)} is now a symbolic link to {short_path(actual)}; "
+                    f"allow that by its own name if you mean it."
+                )
+            if not os.path.lexists(path) and key == "read":
+                raise TargetError(f"sandbox: read: there is no {short_path(path)}.")
+
+
+def _make_folders(paths: Iterable[str]) -> None:
+    for path in map(Path, paths):
+        if not os.path.lexists(path):
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise TargetError(
+                    f"sandbox: write: {short_path(str(path))} cannot be made: {error.strerror}."
+                ) from None
+
+
+# sandlock: Landlock and seccomp of Linux.
+
+NEEDED_ABI = 6  # of Landlock: it keeps signals and abstract sockets inside; Linux 6.12
+_CREATE_RULESET = 444  # the number of landlock_create_ruleset on all architectures
+_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
+
+
+def landlock_abi() -> int:
+    """Return the version of Landlock in this kernel; 0 if it has none."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    version: int = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    return max(version, 0)
+
+
+class Sandlock:
+    """sandlock, in a process of its own that starts the server (`launch.py`)."""
+
+    name = "sandlock"
+
+    def problem(self) -> str:
+        """Return why sandlock cannot be used here and what would help, or ""."""
+        if not sys.platform.startswith("linux"):
+            return "sandlock runs on Linux only"
+        if find_spec("sandlock") is None:
+            return "sandlock is not installed: pip install 'mcp_magic[sandbox]'"
+        abi = landlock_abi()
+        if abi < NEEDED_ABI:
+            has = f"version {abi} of it" if abi else "no Landlock (is `landlock` in /sys/kernel/security/lsm?)"
+            return f"sandlock needs Linux 6.12 with Landlock; Linux {os.uname().release} here has {has}"
+        return ""
+
+    def wrap(self, program: Program, sandbox: Sandbox) -> Program:
+        """Return the program that runs `program` inside."""
+        found = find_spec("sandlock")
+        assert found is not None
+        assert found.origin is not None
+        needed = needed_by(Path(program.command), Path(program.cwd), program.args)
+        policy = {
+            "path": str(Path(found.origin).parent.parent),
+            "env": dict(program.env),
+            "sandlock": {
+                "fs_readable": _existing((*SYSTEM, *map(str, needed), *sandbox.read)),
+                "fs_writable": _existing((*DEVICES, *sandbox.write)),
+                "fs_denied": [*sandbox.deny],
+                "net_allow": [*map(_target, sandbox.net)],
+                **({"max_memory": sandbox.memory} if sandbox.memory else {}),
+                **({"max_processes": sandbox.processes} if sandbox.processes else {}),
+            },
+        }
+        args = ("-I", "-S", launch.__file__, "--", program.command, *program.args)
+        env = {launch.VARIABLE: json.dumps(policy)}
+        return Program(sys.executable, args, env, program.cwd)
+
+
+def _existing(paths: Iterable[str]) -> list[str]:
+    return [path for path in dict.fromkeys(paths) if Path(path).exists()]
+
+
+def _target(target: str) -> str:
+    host, port = split_target(target)
+    if host.startswith("*."):
+        raise TargetError(
+            f"sandbox: net: sandlock resolves hosts when the server starts, so it cannot allow {target}; name each "
+            "host, or use srt."
+        )
+    return f"{host}:{port}"
+
+
+BACKENDS: tuple[Backend, ...] = (Sandlock(),)
+"""The first that can be used isolates the servers."""
+
+
+def find_backend() -> Backend:
+    """Return the way to isolate servers here. Raises MissingDependencyError if there is none."""
+    problems = []
+    for backend in BACKENDS:
+        if not (problem := backend.problem()):
+            return backend
+        problems.append(problem)
+    raise MissingDependencyError(
+        f"this server is to run in a sandbox, and there is none here, so it was not started: {'; '.join(problems)}."
+    )
+
+
+def isolated(spec: StdioSpec) -> StdioSpec:
+    """Return the spec that starts a server inside its sandbox; one without a sandbox stays as it is.
+
+    Raises MissingDependencyError if this system cannot isolate, TargetError if it cannot do what the sandbox says,
+    FileNotFoundError if there is no such command.
+    """
+    if spec.sandbox is None:
+        return spec
+    backend = find_backend()
+    cwd = Path(spec.cwd or os.curdir).resolve()
+    path = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
+    command = shutil.which(cwd / spec.command if os.sep in spec.command else spec.command, path=path)
+    if command is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), spec.command)
+    sandbox = expanded(spec.sandbox)
+    _check_paths(sandbox)
+    _make_folders(sandbox.write)
+    program = backend.wrap(Program(str(Path(command).absolute()), spec.args, spec.env, str(cwd)), sandbox)
+    changes: dict[str, Any] = {"command": program.command, "args": program.args, "env": program.env}
+    return replace(spec, sandbox=None, **changes)

@@ -1,0 +1,127 @@
+"""Servers in sandlock: what is refused, what is allowed, and that nothing runs where isolation is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mcp_magic.config.sandbox import make_sandbox
+from mcp_magic.config.specs import StdioSpec
+from mcp_magic.errors import TargetError, ToolError
+from mcp_magic.sandbox.backends import isolated, landlock_abi
+from tests.support.listening import listening
+from tests.support.processes import PYTHON
+from tests.support.raising import said
+from tests.support.sandboxes import BOXED, REPOSITORY, boxed, needs_sandlock
+
+
+@needs_sandlock
+async def test_a_server_reads_writes_and_connects_only_as_allowed(host, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("inside")
+    (tmp_path / ".env").write_text("secret")
+    (tmp_path.parent / "key").write_text("secret")
+    with listening() as friend, listening() as stranger:
+        allowed, other = (urlsplit(listener.url).port for listener in (friend, stranger))
+        rights = boxed("read=.", "deny=.env", "write=out", f"net=127.0.0.1:{allowed}")
+        connection = await host.connect(BOXED, name="box", sandbox=rights)
+        assert connection.spec.isolation.endswith(f"read {REPOSITORY} ., write out, not .env, net 127.0.0.1:{allowed}")
+        assert (await connection.call("read", path="in")).text == "inside"
+        assert (await connection.call("write", path="out/x", text="1")).text == "written"
+        assert (tmp_path / "out" / "x").read_text() == "1"
+        assert (await connection.call("connect", host="127.0.0.1", port=allowed)).text == str(allowed)
+        refused = [("read", {"path": path}) for path in (".env", "../key", "/etc/shadow")]
+        refused += [("write", {"path": path, "text": ""}) for path in ("in", "new", "/tmp/mcp_magic_new", "../key")]
+        for tool, arguments in refused:
+            with pytest.raises(ToolError, match="Permission denied"):
+                await connection.call(tool, arguments)
+        with pytest.raises(ToolError, match="refused"):
+            await connection.call("connect", host="127.0.0.1", port=other)
+        assert (await connection.call("run", command="cat ../key")).text.endswith("Permission denied\n1")
+
+
+@needs_sandlock
+def test_a_path_that_has_become_a_link_is_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    spec = StdioSpec(command=PYTHON, sandbox=make_sandbox("write=out", tmp_path))
+    assert isolated(spec).sandbox is None
+    (tmp_path / "out").rmdir()
+    (tmp_path / "out").symlink_to(Path.home())
+    problem = said(TargetError, isolated, spec)
+    assert problem.startswith("sandbox: write: ")
+    assert "is now a symbolic link to" in problem
+
+
+@needs_sandlock
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("read=nosuch", "sandbox: read: there is no nosuch."),
+        ("net=*.example.com", "sandbox: net: sandlock resolves hosts when the server starts, so it cannot allow *.e"),
+        ("write=/proc/nosuch/x", "sandbox: write: /proc/nosuch/x cannot be made: "),
+    ],
+)
+def test_what_cannot_be_had_is_said(line, problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = StdioSpec(command=PYTHON, sandbox=make_sandbox(line))
+    assert said(TargetError, isolated, spec).startswith(problem)
+
+
+def test_a_server_without_a_sandbox_stays_as_it_is():
+    spec = StdioSpec(command="x")
+    assert isolated(spec) is spec
+
+
+CONNECTS = """
+import asyncio, sys
+from mcp_magic import host
+async def main():
+    try:
+        await host.connect([sys.executable, "-c", "open('ran', 'w')"], sandbox="write=.", name="box")
+    except Exception as error:
+        print(type(error).__name__, error)
+asyncio.run(main())
+"""
+
+
+def test_nothing_runs_where_sandlock_is_not_installed(tmp_path):
+    (tmp_path / "hidden.py").write_text(
+        "import sys\nsys.modules['sandlock'] = None\nsys.path.insert(0, " + repr(str(REPOSITORY)) + ")\n" + CONNECTS
+    )
+    done = subprocess.run([PYTHON, "hidden.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    problem = "this server is to run in a sandbox, and there is none here, so it was not started: sandlock is not inst"
+    assert done.stdout.startswith(f"MissingDependencyError {problem}"), done.stderr
+    assert "pip install 'mcp_magic[sandbox]'" in done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_sandlock
+def test_nothing_runs_where_the_kernel_has_no_landlock(tmp_path):
+    """Inside of a sandbox that refuses the system call, the kernel is as one without Landlock."""
+    (tmp_path / "program.py").write_text(CONNECTS)
+    outer = textwrap.dedent(f"""
+        import sys
+        from sandlock import Sandbox
+        box = Sandbox(fs_readable=["/"], fs_writable=["/dev/null", {str(tmp_path)!r}],
+                      extra_deny_syscalls=["landlock_create_ruleset"], cwd={str(tmp_path)!r})
+        box.popen([{PYTHON!r}, "program.py"]).wait()
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, "-c", outer], env=environment, capture_output=True, text=True, check=False)
+    problem = "sandlock needs Linux 6.12 with Landlock; Linux"
+    assert problem in done.stdout, (done.stdout, done.stderr)
+    assert "has no Landlock" in done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_sandlock
+def test_the_version_of_landlock_is_that_of_sandlock():
+    import sandlock
+
+    assert landlock_abi() == sandlock.landlock_abi_version()
