@@ -4,7 +4,7 @@
     ├── CommandError, ConfigError, TargetError, MissingDependencyError (also ImportError)
     ├── ConnectError
     │   ├── CommandNotFoundError, ServerExitedError, UnreachableError, HTTPStatusError, NotAnMCPServerError
-    │   └── AuthorizationError (also during a call), ConnectTimeoutError (also TimeoutError)
+    │   └── AuthorizationError (also during a call), ConnectTimeoutError (also TimeoutError), SecretError
     ├── SessionError
     │   ├── SessionClosedError, RequestTimeoutError (also TimeoutError), ProtocolError, NotOfferedError
     │   └── InvalidResponseError
@@ -135,6 +135,10 @@ class HTTPStatusError(ConnectError):
 
 class NotAnMCPServerError(ConnectError):
     """Something answered, but it does not speak MCP."""
+
+
+class SecretError(ConnectError):
+    """A secret that the configuration of a server refers to cannot be had; nothing was started or sent."""
 
 
 class AuthorizationError(ConnectError):

@@ -277,7 +277,8 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
     A session to it that is opened in this context takes it over; otherwise it is killed at the end. Does nothing if the
     SDK is already imported, or if such a server was started and not taken over yet.
     """
-    if "mcp" in sys.modules or os.name != "posix" or IN_BROWSER or any(early == spec for early, _ in _early_logs):
+    is_late = "mcp" in sys.modules or bool(spec.references)  # a secret is resolved when the session is opened
+    if is_late or os.name != "posix" or IN_BROWSER or any(early == spec for early, _ in _early_logs):
         yield
         return
     import anyio

@@ -118,6 +118,7 @@ class Form:
     labels: tuple[str, ...] = ()  # of a list of texts
     rows: tuple[Row, ...] = ()  # of a table
     must_open: bool = False  # whether the form is part of the question, instead of opening with the choice "edit"
+    at_once: bool = False  # whether the values are asked for first, line by line, and then sent
     # takes the values and an indent; returns JSON for editing. None if they are asked for one by one
     write: Callable[[Any, int | None], str] | None = None
     # takes edited JSON and the values before; returns the new values, or raises ArgumentsError

@@ -11,7 +11,7 @@ import stat
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from io import StringIO
@@ -419,12 +419,13 @@ class Variables:
 
     environ: Mapping[str, str]  # wins over the `.env` file
     base: Path | None = None  # the folder that the file configures (`${workspaceFolder}`), which may hold a `.env`
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # what the file says of each `${input:ID}`
 
     def expand(self, value: Any) -> Any:
         """Return `value` with all its strings expanded; keys stay.
 
         Raises MissingHereError if neither the environment nor `.env` sets a variable, which the message names;
-        FieldError if only an editor can expand a reference, such as `${input:...}`.
+        FieldError if only an editor can expand a reference, such as `${command:...}`. References to secrets stay.
 
         >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
         ['80', {'a': 'localhost:80'}]
@@ -453,7 +454,9 @@ class Variables:
 
     def _replacement(self, match: re.Match[str]) -> str:
         kind, name, default = match["kind"], match["name"], match["default"]
-        if kind in ("input", "config", "command"):
+        if kind == "input":  # a reference to a secret, which is resolved when the server is connected
+            return match[0]
+        if kind in ("config", "command"):
             variable = re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"  # `api-key` is API_KEY
             instead = f"Use ${{env:{variable}}}, which both understand, and set it in the environment or in .env."
             raise FieldError(f"{match[0]} can only be filled in by an editor. {instead}")

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,7 @@ from mcp_magic.config.parsing import (
     read_text,
     reject_unknown,
 )
+from mcp_magic.config.references import INPUT, check_inputs, parse_inputs
 from mcp_magic.config.servers import ServerEntry, load_config, make_entry, parse_servers
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.errors import ConfigError, TargetError
@@ -138,7 +139,7 @@ def _brief_value(value: Any) -> str:
 # variable or an `env_file` that only this machine lacks is the `problem` of one server, and the others still start.
 
 _FILES = ("mcp_magic.toml", "pyproject.toml", "mcp.json", ".mcp.json")
-_SECTIONS = ("servers", "consent", "agents", "settings")
+_SECTIONS = ("servers", "inputs", "consent", "agents", "settings")
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
@@ -226,6 +227,8 @@ def _declaration(
     table: Mapping[str, Any], source: str, variables: Variables, types: Mapping[str, type] | None
 ) -> Declaration:
     reject_unknown(table, _SECTIONS)
+    check_inputs(inputs := table.get("inputs", []))
+    variables = replace(variables, inputs=parse_inputs(inputs, source))
     servers = {name: _server(name, fields, source, variables) for name, fields in _section(table, "servers").items()}
     rules = table.get("consent", [])
     if not isinstance(rules, list):
@@ -385,6 +388,11 @@ def _of_server(entry: ServerEntry) -> list[str]:
         for variable in entry.variables
         if is_declared_secret(variable)
     ]
+    for use in spec.references:
+        if use.reference.kind != INPUT:  # an input is asked for
+            lines.append(f"give the secret {_line(use.reference.source)} to the server {name}")
+    if isinstance(spec, UrlSpec) and spec.headers_helper:
+        lines.append(f"run `{_line(spec.headers_helper.command)}` for the headers of the server {name}")
     if spec.trust:
         lines.append(f"believe what the server {name} says of its tools (trust = true)")
     if spec.sampling == "auto":
@@ -400,6 +408,8 @@ def runs(entry: ServerEntry) -> str:
     if isinstance(entry.spec, StdioSpec) and entry.spec.sandbox is not None:
         line += f" ({_line(entry.spec.isolation)})"
     line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
+    sources = entry.spec.secret_sources if entry.spec is not None else []
+    line += f" (secrets: {_line(', '.join(sources))})" if sources else ""
     kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
     return f"{line} (sets the {kind} {_line(', '.join(entry.sets))})" if entry.sets else line
 

@@ -37,9 +37,17 @@ from mcp_magic.config.parsing import (
     texts,
     working_directory,
 )
+from mcp_magic.config.references import (
+    check_expanded,
+    find_references,
+    find_uses,
+    mark_references,
+    parse_inputs,
+)
 from mcp_magic.config.sandbox import make_sandbox, of_vscode
 from mcp_magic.config.specs import (
     DEFAULT_TIMEOUT,
+    HeadersHelper,
     HttpSpec,
     Spec,
     SseSpec,
@@ -62,9 +70,9 @@ SPEC_TYPES: dict[str, type[Spec]] = {"stdio": StdioSpec, "http": HttpSpec, "sse"
 
 _SPELLINGS = {"streamable-http": "http", "streamablehttp": "http", "websocket": "ws", "local": "stdio"}
 _SCHEMES = {HttpSpec: ("http", "https"), SseSpec: ("http", "https"), WebSocketSpec: ("ws", "wss")}
-_ALIASES = {"type": "transport", "envFile": "env_file"}
+_ALIASES = {"type": "transport", "envFile": "env_file", "headersHelper": "headers_helper"}
 _COMMAND_KEYS = ("command", "args", "env", "cwd", "env_file", "sandbox")
-_URL_KEYS = ("url", "headers", "verify", "cert", "auth")
+_URL_KEYS = ("url", "headers", "headers_helper", "verify", "cert", "auth")
 _SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "protocol", "disabled")
 SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
@@ -73,7 +81,6 @@ _FOREIGN_ALIASES = {"serverUrl": "url", "httpUrl": "url", "environment": "env", 
 _FOREIGN_SWITCHES = ("name", "enabled", "isActive", "sandboxEnabled")
 _NO_HEADERS = "is not supported here, so requests would lack these headers. Write them under headers, as ${VAR}."
 _REFUSED = {
-    "headersHelper": f"a command for headers {_NO_HEADERS}",  # Claude Code
     "bearer_token_env_var": _NO_HEADERS,  # Codex
     "env_http_headers": _NO_HEADERS,
     "http_headers": _NO_HEADERS,
@@ -146,6 +153,7 @@ def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
 
 
 def _checked_scheme(url: str) -> str:
+    url = mark_references(url, "x")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port  # reading the port validates it
@@ -168,15 +176,21 @@ def make_spec(
     else:
         fields, unused = _translated(fields)
     values = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
-    table = {key: variables.expand(values[key]) for key in SERVER_KEYS if key in values}
+    helper = values.pop("headers_helper", None)  # for a shell, which expands variables itself
+    values = {key: values[key] for key in SERVER_KEYS if key in values}
+    references = find_uses(values)
+    table = {key: variables.expand(value) for key, value in values.items()}
+    check_expanded(values, table)
     has_command = _checked_kind(table)
-    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
+    written = {**table, "headers_helper": helper} if helper is not None else table
+    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in written]
     if strict and wrong:
         hint = "with a url, not a command" if has_command else "with a command, not a url"
         raise FieldError(f"is for servers {hint}.", wrong[0])
     rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
     rest["unused"] = unused
-    rest["variables"] = variables.values([values[key] for key in SERVER_KEYS if key in values])
+    rest["variables"] = variables.values(list(values.values()))
+    rest |= {"references": references, "inputs": variables.inputs} if references else {}
     if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
         rest["sampling"] = choice("sampling", table["sampling"], SAMPLING_MODES)
     rest |= {"reconnect": flag(table, "reconnect")} if "reconnect" in table else {}
@@ -184,11 +198,22 @@ def make_spec(
         rest["protocol"] = choice("protocol", table["protocol"], PROTOCOLS)
     if has_command:
         return _stdio(table, variables.base, cwd, rest)
+    if helper is not None:
+        rest["headers_helper"] = HeadersHelper(_checked_helper(helper), cwd)
     if table.get("verify") is not None or table.get("cert") is not None:
         rest |= _tls(table, variables.base)
     if "auth" in table:
         rest["auth"] = make_auth(table["auth"], variables.base) if strict else foreign_auth(table["auth"])[0]
     return url_spec(text(table, "url"), table.get("transport"), headers=texts(table, "headers"), **rest)
+
+
+def _checked_helper(command: Any) -> str:
+    """Return the command that writes headers. A secret in it would be in the list of processes."""
+    if not isinstance(command, str) or not command.strip() or "\0" in command:
+        raise FieldError(f"expected a command as text, got {kind_of(command)}.", "headers_helper")
+    if find_references(command):
+        raise FieldError("a command cannot have references to secrets; put them under headers.", "headers_helper")
+    return command
 
 
 def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -209,7 +234,7 @@ def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, .
             table[own] = table.pop(key)
     keys = (*SERVER_KEYS, *_ALIASES, *_FOREIGN_SWITCHES, *_REFUSED)
     unused = [key for key in table if key not in keys and not (key == "tools" and table[key] == ["*"])]
-    others = _URL_KEYS if "command" in table else (*_COMMAND_KEYS, "envFile")
+    others = (*_URL_KEYS, "headersHelper") if "command" in table else (*_COMMAND_KEYS, "envFile")
     unused += [key for key in others if key in table and not ("url" in table and "command" in table)]
     unused += ["sampling"] if isinstance(table.get("sampling"), dict) else []
     unused += ["protocol"] if table.get("protocol", PROTOCOLS[0]) not in PROTOCOLS else []
@@ -269,7 +294,8 @@ def parse_servers(
     data: Any, *, source: str, environ: Mapping[str, str], base: Path | None, cwd: Path | None = None
 ) -> list[ServerEntry]:
     """Return the servers of one parsed configuration, in its order."""
-    variables = Variables(environ, base)
+    inputs = parse_inputs(data.get("inputs"), source) if isinstance(data, Mapping) else {}
+    variables = Variables(environ, base, inputs)
     return [make_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
 
 

@@ -29,12 +29,13 @@ from mcp_magic.config.masking import (
     with_names,
 )
 from mcp_magic.config.parsing import FieldError, kind_of, path_of, read_bytes, reject_unknown
+from mcp_magic.config.references import AUTH_FIELDS, Input, SecretUse, fill_references, find_references
 from mcp_magic.config.sandbox import Sandbox, describe
 from mcp_magic.schema.secrets import MASK, is_declared_secret
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 
@@ -166,7 +167,7 @@ def _read_text(name: str, text: str, base: Path | None) -> str:
     elif name == "issuer":
         if urlsplit(text).scheme not in ("http", "https"):
             problem = "expected the http(s) URL of the authorization server."
-    elif name == "private_key" and "-----BEGIN" not in text:
+    elif name == "private_key" and "-----BEGIN" not in text and not find_references(text):
         with suppress(OSError, ValueError):
             text = read_bytes(path_of(text, base)).decode("ascii")
         if "PRIVATE KEY-----" not in text:
@@ -208,6 +209,29 @@ def _short(word: str) -> str:
     return word.removeprefix(here) if len(here) > 1 else word
 
 
+@dataclass(frozen=True)
+class HeadersHelper:
+    """A command for a shell that writes headers as a JSON object."""
+
+    command: str
+    cwd: str | Path | None = None  # None for the kernel's
+
+
+class SecretValues:
+    """The values of a server's references once they are resolved, which all who mask its texts share."""
+
+    def __init__(self) -> None:
+        self.values: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return "<SecretValues>"
+
+    def add(self, values: Iterable[str]) -> None:
+        """Mask these values too, and the lines of those that have several."""
+        parts = {part.strip() for value in values for part in (value, *value.splitlines())}
+        self.values |= long_enough(parts)
+
+
 MAX_WHERE = 160  # characters of a command line that a message shows; `python -c` may hold a whole program
 
 
@@ -224,6 +248,10 @@ class Spec(ABC):
     # values of the `${VAR}` in its declaration, by name; shown as `${VAR}`
     variables: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     unused: tuple[str, ...] = field(default=(), compare=False, repr=False)  # keys of another host that have no effect
+    # the references to secrets in its fields, filled in when it is connected, and what its file says of inputs
+    references: tuple[SecretUse, ...] = field(default=(), compare=False, repr=False)
+    inputs: Mapping[str, Input] = field(default_factory=dict, compare=False, repr=False)
+    secret_values: SecretValues = field(default_factory=SecretValues, compare=False, repr=False)
 
     def __repr__(self) -> str:
         names = [f.name for f in fields(self) if f.repr and getattr(self, f.name) not in (None, {}, (), f.default)]
@@ -233,7 +261,7 @@ class Spec(ABC):
         value = getattr(self, name)
         match name:
             case "env" | "headers":
-                return repr(dict.fromkeys(value, MASK))
+                return repr({key: text if self._is_reference(text) else MASK for key, text in value.items()})
             case "url":
                 return repr(mask_url(with_names(value, self.variables)))
             case "args":
@@ -257,8 +285,22 @@ class Spec(ABC):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values to mask wherever they appear."""
-        return long_enough(variable_secrets(self.variables))
+        """The values to mask wherever they appear, among them those of its references once it was connected."""
+        return self._without_references(variable_secrets(self.variables)) | self.secret_values.values
+
+    def _without_references(self, secrets: Iterable[str]) -> frozenset[str]:
+        """Return secrets without those in whose place a reference stands, which may be shown."""
+        texts = [use.reference.text for use in self.references]
+        return frozenset(secret for secret in long_enough(secrets) if not any(text in secret for text in texts))
+
+    def _is_reference(self, text: str) -> bool:
+        """Whether a value is a reference and nothing else."""
+        return any(text == use.reference.text for use in self.references)
+
+    @property
+    def secret_sources(self) -> list[str]:
+        """Where its secrets come from: `TOKEN from keyring acme/db`."""
+        return [use.text for use in self.references]
 
     @property
     def identity(self) -> str:
@@ -300,7 +342,8 @@ class StdioSpec(Spec):
     @property
     def secrets(self) -> frozenset[str]:
         """The values of secret-looking variables and options."""
-        return super().secrets | long_enough(named_secrets(self.env) | argument_secrets(self.args))
+        own = named_secrets(self.env) | argument_secrets(self.args)
+        return super().secrets | self._without_references(own)
 
     @property
     def identifiers(self) -> tuple[Any, ...]:
@@ -326,6 +369,7 @@ class UrlSpec(Spec):
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)  # of every request
+    headers_helper: HeadersHelper | None = None  # writes further headers each time that it is connected
     verify: bool | str = True  # False to accept any TLS certificate, or the path of a CA bundle
     cert: str | tuple[str, str] | None = None  # path of a client certificate (PEM with its key), or (certificate, key)
 
@@ -344,7 +388,16 @@ class UrlSpec(Spec):
     def secrets(self) -> frozenset[str]:
         """Log-in secrets, user info, values of secret-looking headers (also `x` of `Bearer x`) and query parameters."""
         auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets
-        return super().secrets | long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
+        own = header_secrets(self.headers) | url_secrets(self.url) | auth
+        return super().secrets | self._without_references(own)
+
+    @property
+    def secret_sources(self) -> list[str]:
+        """Where its secrets come from, and the command that writes its headers."""
+        sources = super().secret_sources
+        if self.headers_helper is not None:
+            sources.append(f"headers from `{self.headers_helper.command}`")
+        return sources
 
     @property
     def identifiers(self) -> tuple[Any, ...]:
@@ -391,6 +444,35 @@ class WebSocketSpec(UrlSpec):
     """A server with WebSocket, one JSON-RPC message in each frame (in use, though not in the specification)."""
 
     transport: ClassVar[str] = "ws"
+
+
+def fill_spec(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str]) -> Spec:
+    """Return a spec with the values of its references, given by their text, and with the headers of its helper.
+
+    Raises ValueError if a value cannot stand in its place: a header and a URL are single lines.
+    """
+    by_name = {text[2:-1]: value for text, value in values.items()}  # shown as references
+    changes: dict[str, Any] = {"references": (), "variables": {**spec.variables, **by_name}}
+
+    def filled(text: str, illegal: str, place: str) -> str:
+        value = fill_references(text, values)
+        if value != text and any(character in value for character in illegal):
+            raise ValueError(f"{place} has a line break or another character that it cannot have")
+        return value
+
+    if isinstance(spec, StdioSpec):
+        changes["env"] = {name: filled(text, "\0", f"the variable {name}") for name, text in spec.env.items()}
+        changes["args"] = tuple(filled(word, "\0", "an argument") for word in spec.args)
+    elif isinstance(spec, UrlSpec):
+        table = {name: filled(text, "\r\n\0", f"the header {name}") for name, text in spec.headers.items()}
+        replaced = {name.lower() for name in headers}
+        changes["headers"] = {**{n: text for n, text in table.items() if n.lower() not in replaced}, **headers}
+        changes["url"] = filled(spec.url, "\r\n\0\t ", "the URL")
+        if (auth := getattr(spec, "auth", None)) is not None:
+            texts = {name: text for name in AUTH_FIELDS if (text := getattr(auth, name))}
+            filled_auth = {name: filled(text, "\0", f"auth.{name}") for name, text in texts.items()}
+            changes["auth"] = replace(auth, **filled_auth)
+    return replace(spec, **changes)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -130,6 +130,10 @@ class InputAsker:
         form, values, opened, last_text = question.form, question.values, set[str](), ""
         if form is not None and form.rows:  # the typed numbers say which rows are ticked
             values = [row.form and row.form.values for row in form.rows]
+        if form is not None and form.at_once:
+            self._write(question.full_part(values).plain)
+            values = self._edited(form, values, "")
+            return Reply(question.choices[0].name, values)
         is_filled = form is None or not form.must_open
         while True:
             text = question.full_part(values).plain
@@ -525,6 +529,7 @@ class Asking:
             (host.elicitation, "elicitor", self.elicit),
             (host.sampling, "sampler", ModelSampler(model)),
             (host.sampling, "reviewer", self),
+            (host.inputs, "asker", self.ask),
         ]
         for owner, name, hook in self._hooks:
             if getattr(owner, name) is None:

@@ -15,6 +15,7 @@ from mcp_magic.errors import (
     CommandNotFoundError,
     HTTPStatusError,
     MissingDependencyError,
+    SecretError,
     TargetError,
 )
 from mcp_magic.flight.attempt import Attempt, current_attempt
@@ -67,7 +68,8 @@ def is_hopeless(error: BaseException | None) -> bool:
     """Whether a further attempt would fail with the same error."""
     if isinstance(error, HTTPStatusError):
         return error.status in REFUSED
-    return isinstance(error, AuthorizationError | CommandNotFoundError | TargetError | MissingDependencyError)
+    kinds = AuthorizationError | CommandNotFoundError | TargetError | MissingDependencyError | SecretError
+    return isinstance(error, kinds)
 
 
 # What the owner task of a session does next.

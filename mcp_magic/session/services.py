@@ -12,6 +12,7 @@ from mcp_magic.flight.progress import Reports
 from mcp_magic.flight.questions import QuestionQueue
 from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
+from mcp_magic.session.secrets import InputAsker, ask_nobody
 from mcp_magic.session.transports import Opener, open_transport
 from mcp_magic.session.wire import Authenticator, ErrorContext, no_log_in
 from mcp_magic.trace.trace import Tap, Trace
@@ -71,7 +72,8 @@ class Services:
     """What a host shares with each of its connections. The defaults suit a connection without a host.
 
     So the rooms above this one take part in a session: by `questions` a server asks the user and models, `authenticate`
-    adds the log-in to an HTTP client, and `skills` makes `connection.skills`.
+    adds the log-in to an HTTP client, `inputs` asks for the inputs of a configuration, and `skills` makes
+    `connection.skills`.
 
     `caller` makes the calls. `taps` returns further listeners to the messages of a connection, given its name and its
     spec. `max_questions` is how many a server may ask during one call. `protocols` are the specs of servers that
@@ -82,6 +84,7 @@ class Services:
     questions: MakeQuestions = lambda place, queue, log, conceal: NoQuestions()
     max_questions: Callable[[], int] = lambda: 0
     authenticate: Authenticator = no_log_in
+    inputs: InputAsker = ask_nobody
     skills: Callable[[Any], Any] = lambda connection: None
     protocols: list[Spec] = field(default_factory=list)
     reconnection: Reconnection = field(default_factory=Reconnection)

@@ -437,10 +437,12 @@ class Supervisor:
         started = time.perf_counter()
         name, where, reports = self._place.name, self._place.spec.where, self._services.reports
         does = "starting" if isinstance(self._place.spec, StdioSpec) else "connecting to"
-        request = InFlightRequest(f"{does} {where}", name, reports, look=Look(detail=self._place.last_line))
+        task = self._task
+        look = Look(detail=lambda: task.waits_for or self._place.last_line())
+        request = InFlightRequest(f"{does} {where}", name, reports, look=look)
         context = copy_context()
         context.run(shown_reports.set, (request.report,))  # a log-in stops its clock
-        self.owner = loop.create_task(self._own(self._task), name=f"mcp_magic connection {name}", context=context)
+        self.owner = loop.create_task(self._own(task), name=f"mcp_magic connection {name}", context=context)
         self.owner.add_done_callback(self._owner_ended)
         try:
             with request:
@@ -511,7 +513,7 @@ class OwnerTask:
     """Opens, holds and leaves the sessions of one opening, in one task; `supervisor` learns what happens.
 
     `is_opening` is true while it opens a transport or a session: the server may never answer. `is_left` is set while
-    there is no session.
+    there is no session. `waits_for` is what it waits for before it opens the transport, such as a secret, or "".
     """
 
     def __init__(
@@ -525,6 +527,7 @@ class OwnerTask:
     ) -> None:
         self.is_opening = False
         self.is_left = asyncio.Event()
+        self.waits_for = ""
         self._supervisor = supervisor
         self._policy = supervisor.policy
         self._place = place
@@ -533,6 +536,9 @@ class OwnerTask:
         self._notices = notices
         self._drain = drain
         self._negotiation = Negotiation(place.spec, services.protocols)
+
+    def _note_wait(self, text: str) -> None:
+        self.waits_for = text
 
     def fall_back(self) -> bool:
         """Begin the next session with the handshake, if that is possible; return whether it is."""
@@ -571,6 +577,8 @@ class OwnerTask:
                     self._supervisor.back,
                     self._notices.warn,
                     self._notices.remarks.add,
+                    ask=self._services.inputs,
+                    waits=self._note_wait,
                 )
                 transport = await self._services.open_transport(self._place.spec, wire, stack)
                 self._place.wire = wire

@@ -33,6 +33,7 @@ from mcp_magic.protocol import INTERNAL_ERROR, say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
 from mcp_magic.sandbox.backends import isolated
+from mcp_magic.session.secrets import resolve_secrets
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import LOG_IN, Wire
@@ -432,12 +433,12 @@ TRANSPORTS: dict[type[Spec], Opener] = {
 
 
 async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the transport to a server. Sends nothing and starts no process yet."""
+    """Prepare the transport to a server, with its secrets. Sends nothing to it and starts no process of it yet."""
     opener = TRANSPORTS.get(type(spec))
     if opener is None:
         names = ", ".join(kind.transport for kind in TRANSPORTS)
         raise TargetError(f"no transport for {type(spec).__name__}; there are {names}")
-    return await opener(spec, wire, stack)
+    return await opener(await resolve_secrets(spec, wire.recorder, wire.ask, wire.waits), wire, stack)
 
 
 def _refuse_in_browser(lacks: str) -> None:

@@ -13,6 +13,7 @@ from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import has_type
 from mcp_magic.results.reasons import MAX_LINE, with_data
 from mcp_magic.session.negotiation import Probe
+from mcp_magic.session.secrets import InputAsker, ask_nobody
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
 if TYPE_CHECKING:
@@ -153,7 +154,8 @@ class Wire:
     that is logged. `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not
     end the session. `has_answered` is whether the session has answered a request after the handshake. `version` is what
     the handshake asks for, "" for the newest. `made_up` has the ids of the requests whose answers a transport makes up
-    from an HTTP status.
+    from an HTTP status. `ask` asks the user for an input of the configuration; `waits` takes what is waited for before
+    the transport is open, such as a secret.
     """
 
     recorder: Recorder
@@ -175,6 +177,8 @@ class Wire:
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
     made_up: set[int | str] = field(default_factory=set)
+    ask: InputAsker = ask_nobody
+    waits: Callable[[str], None] = lambda text: None
 
     def new_attempt(self) -> Attempt:
         """Return a new `Attempt` that records the answer to the next request."""

@@ -140,8 +140,8 @@ UNEXPANDED = {
         "${WEATHER_TOKN:-default} gives it a default."
     ),
     "${env:NOPE}": "the variable NOPE is not set (environment, .env). ${NOPE:-default} gives it a default.",
-    "${input:api-key}": (
-        "${input:api-key} can only be filled in by an editor. "
+    "${command:api-key}": (
+        "${command:api-key} can only be filled in by an editor. "
         "Use ${env:API_KEY}, which both understand, and set it in the environment or in .env."
     ),
 }

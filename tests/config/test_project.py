@@ -130,14 +130,14 @@ def test_settings_and_empty_declarations_are_read(tmp_path):
 TRANSPORTS = "unknown value 'htp'. Did you mean 'http'? Valid: stdio, http (streamable-http), sse, ws (websocket)."
 NO_NAME = "'my server' is not a server name: letters, digits, _ and -. Did you mean 'my_server'?"
 INPUT = (
-    "${input:key} can only be filled in by an editor. "
-    "Use ${env:KEY}, which both understand, and set it in the environment or in .env."
+    "${input:key} is not resolved here; secrets can be in env, headers, args, after the host of url, and "
+    "auth.client_secret."
 )
 AT, RUN, AGENT = "[servers.a]\nurl = 'http://h'", "[servers.a]\ncommand = 'x'", "[agents.a]"
 RULE = "[[consent]]\nallow = 'x'"
 MISTAKES = {
     "1: serverz: unknown key. Did you mean 'servers'?": "[serverz.a]\nurl = 'http://h'",
-    "1: tools: unknown key. Valid: servers, consent, agents, settings.": "[tools]",
+    "1: tools: unknown key. Valid: servers, inputs, consent, agents, settings.": "[tools]",
     "4: servers.a.urll: unknown key. Did you mean 'url'?": "\n[servers.a]\n# url\nurll = 'http://h'",
     "2: servers.a.trusted: unknown key. Did you mean 'trust'?": "[servers]\na = { url = 'http://h', trusted = true }",
     "2: servers.a.timeot: unknown key. Did you mean 'timeout'?": "servers.a.url = 'http://h'\nservers.a.timeot = 1",
@@ -150,7 +150,7 @@ MISTAKES = {
     "1: servers: expected a table, got a number.": "servers = 3",
     "2: servers.a: expected a table, got a number.": "[servers]\na = 3",
     f"1: servers.my server: {NO_NAME}": "[servers.'my server']\nurl = 'http://h'",
-    f"1: servers.a: {INPUT}": "[servers.a]\nurl = '${input:key}'",
+    f"2: servers.a.url: {INPUT}": "[servers.a]\nurl = '${input:key}'",
     "1: consent: expected [[consent]] rules, got a table.": "[consent]\nallow = 'x'",
     "3: consent.1: needs exactly one of allow, deny, ask; it has allow and deny.": f"{RULE}\n{RULE}\ndeny = 'y'",
     "1: consent.0: needs exactly one of allow, deny, ask; it has none.": "[[consent]]\nreason = 'x'",

@@ -173,7 +173,7 @@ PROBLEMS: list[tuple[Any, str]] = [
 ]
 MISSED: list[tuple[Any, str]] = [
     ({**X, "sandboxEnabled": True, "sandbox": {"x": 1}}, "sandbox.x: unknown key."),  # VS Code
-    ({**H, "headersHelper": "./token.sh"}, "headersHelper: a command for headers is not supported here"),  # Claude Code
+    ({**H, "headersHelper": 3}, "headers_helper: expected a command as text, got a number"),  # Claude Code
     ({**H, "bearer_token_env_var": "TOKEN"}, "bearer_token_env_var: is not supported here, so requests"),
 ]
 

@@ -1,0 +1,130 @@
+"""Asks the user for secrets: the inputs of a configuration, once a kernel, and what `%mcp secret set` stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import duration
+from mcp_magic.ask.question import Choice, Form, Outcome, Question
+from mcp_magic.display.document import Markup, Part, page, tag
+from mcp_magic.display.text import one_line
+from mcp_magic.display.visible import visible
+from mcp_magic.errors import SecretError
+from mcp_magic.schema import check_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from mcp_magic.ask.question import Reply
+    from mcp_magic.config.references import Input
+
+INPUT_SECONDS = 600.0
+"""Seconds that the user has to enter a value."""
+
+MAX_DESCRIPTION = 400  # characters that are shown of what a file says of an input
+
+UNATTENDED = "you cannot be asked here"
+
+VALUE = "value"  # the name of the field
+
+
+class InputValues:
+    """The inputs that the user has entered, which are asked for once a kernel; only memory has them.
+
+    `asker` asks a question; without one, no input can be had.
+    """
+
+    def __init__(self) -> None:
+        self.asker: Callable[[Question, float], Awaitable[Reply]] | None = None
+        self.timeout = INPUT_SECONDS
+        self._values: dict[Input, str] = {}
+        self._asking: dict[Input, asyncio.Lock] = defaultdict(asyncio.Lock)  # two servers may want the same input
+
+    async def __call__(self, server: str, wanted: Input) -> str:
+        """Return the value of an input of a file, asked for by a server. Raises SecretError if there is none."""
+        async with self._asking[wanted]:
+            if wanted not in self._values:
+                self._values[wanted] = await self._ask(server, wanted)
+            return self._values[wanted]
+
+    async def _ask(self, server: str, wanted: Input) -> str:
+        what = f"{server}: the input {one_line(wanted.id, 100)}"
+        reply = None
+        if self.asker is not None:
+            try:
+                reply = await self.asker(input_question(server, wanted), self.timeout)
+            except TimeoutError:
+                raise SecretError(f"{what} was not entered within {self.timeout:g} s.") from None
+        if reply is None or reply.by == "default":
+            variable = "${env:VARIABLE} in its place takes it from the environment"
+            raise SecretError(f"{what} is needed, and {UNATTENDED}; {variable}.")
+        value = entered(reply) or wanted.default
+        if reply.choice != "accept" or not value:
+            raise SecretError(f"{what} was not entered, so nothing was started.")
+        return value
+
+    def __iter__(self) -> Iterator[Input]:
+        return iter(self._values)
+
+    def forget(self, name: str) -> int:
+        """Forget the inputs with an id, so that they are asked for again; return how many there were."""
+        chosen = [wanted for wanted in self._values if wanted.id == name]
+        for wanted in chosen:
+            del self._values[wanted]
+        return len(chosen)
+
+
+def entered(reply: Reply) -> str:
+    """Return the value in a reply, or ""."""
+    return str(reply.values.get(VALUE) or "") if isinstance(reply.values, dict) else ""
+
+
+def input_question(server: str, wanted: Input) -> Question:
+    """Return the question for an input of a configuration."""
+    name, where = one_line(wanted.id, 100), wanted.source or "the line that connects it"
+    about = f"Server {one_line(server, 100)} needs the input {name} of {one_line(where, 200)}"
+    description = visible(one_line(wanted.description, MAX_DESCRIPTION))
+    field: dict[str, Any] = {"type": "string"}
+    if wanted.options:
+        field |= {"oneOf": [{"const": value, "title": label} for label, value in wanted.options]}
+    elif wanted.is_secret:
+        field |= {"format": "password"}
+    if wanted.default and not wanted.is_secret:
+        field |= {"default": wanted.default}
+    return value_question(about, description, field, f"the input {name} for {one_line(server, 100)}")
+
+
+def value_question(about: str, description: str, field: dict[str, Any], outcome: str) -> Question:
+    """Return a question for one value; a secret one is entered without echo, and never shown.
+
+    Args:
+        about: Who wants it, and for what.
+        description: What the file says of it.
+        field: The JSON Schema of the value.
+        outcome: What is entered, for the line that stays.
+    """
+    lines = [about, *([f"  {description}"] if description else [])]
+    part = Part("\n".join(lines), Markup(page([tag("p", line) for line in lines])))
+    schema = {"type": "object", "properties": {VALUE: field}}
+    first = {VALUE: field["default"]} if "default" in field else {}
+
+    def check(values: Any) -> None:
+        check_arguments(values, schema)
+
+    def line(reply: Reply, seconds: float) -> Outcome:
+        sign = "✓ entered" if reply.choice == "accept" else "✗ not entered"
+        return Outcome(sign, (f": {outcome} {duration(seconds)}",))
+
+    return Question(
+        about=lambda values: part,
+        choices=(
+            Choice("accept", "OK", "check", "use this value", sends=True),
+            Choice("cancel", "Cancel", "times", "enter nothing"),
+        ),
+        form=Form(first, schema, must_open=True, at_once=True, check=check),
+        outcome=line,
+        refused=UNATTENDED,
+        late="Cancelled",
+    )
