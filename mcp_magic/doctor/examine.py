@@ -53,6 +53,7 @@ from mcp_magic.lint import WARNING as LINT_WARNING
 from mcp_magic.sandbox.backends import isolated
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.failures import not_started
+from mcp_magic.session.secrets import resolve_secrets
 from mcp_magic.session.supervisor import quiet_sdk_logging
 from mcp_magic.session.transports import open_transport
 
@@ -185,6 +186,7 @@ class _Examination:
         """Run all steps with a session of its own. Ends all that it starts."""
         self._masked = spec.masked
         try:
+            spec = await self._resolve_secrets(spec, name)
             spec = await self._approach(spec)
             await self._open(spec, name)
             await self._look(spec)
@@ -199,6 +201,15 @@ class _Examination:
             connection = self._connection
             if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
                 self._host.registry.keep_until_done(asyncio.ensure_future(connection.close()))
+
+    async def _resolve_secrets(self, spec: Spec, name: str) -> Spec:
+        """Return the spec with its secrets, which are needed from now on."""
+        if not spec.secret_sources:
+            return spec
+        with self.step("connect") as step:
+            filled = await resolve_secrets(spec, name, lambda secrets: None, self._host.inputs)
+            step.ok(f"its secrets can be had: {', '.join(spec.secret_sources)}")
+        return filled
 
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""

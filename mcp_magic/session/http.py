@@ -17,6 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from mcp_magic.display.text import one_line
+from mcp_magic.errors import ConnectError
 from mcp_magic.flight.attempt import current_attempt, retry_after
 from mcp_magic.flight.retry import Backoff, Pacing
 from mcp_magic.protocol import AWAY, INTERNAL_ERROR, REFUSED
@@ -39,7 +40,7 @@ from mcp_magic.session.bodies import (
 from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from mcp import Client
 
@@ -367,6 +368,36 @@ class ResilientClient:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 return await self._client.send(request, **options)
         return httpx2.Response(504, request=request)
+
+
+class HelperAuth(httpx2.Auth):
+    """Runs a headers helper again where its headers are refused, because a token may have expired, and sends again.
+
+    Requests that are refused at the same time share one run. `fetch` runs the helper.
+    """
+
+    def __init__(self, fetch: Callable[[], Awaitable[dict[str, str]]]) -> None:
+        self._fetch = fetch
+        self._headers: dict[str, str] = {}  # of the last run but the first, whose headers the client has
+        self._runs = 0
+        self._running = asyncio.Lock()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request, and once more with fresh headers if it is refused."""
+        runs = self._runs
+        request.headers.update(self._headers)
+        response = yield request
+        if response.status_code not in REFUSED:
+            return
+        async with self._running:
+            if self._runs == runs:
+                try:
+                    self._headers = await self._fetch()
+                except ConnectError:  # the refusal says that the old headers are of no use
+                    return
+                self._runs += 1
+        request.headers.update(self._headers)
+        yield request
 
 
 class _Followed(httpx2.AsyncByteStream):

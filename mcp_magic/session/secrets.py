@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -32,7 +33,7 @@ from mcp_magic.schema.secrets import MASK
 from mcp_magic.session.keyring import KeyringFailedError, in_daemon, read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 OP_SECONDS = 60.0
 """Seconds that `op read` may take: 1Password may ask for a finger or a password in a window."""
@@ -63,17 +64,12 @@ async def ask_nobody(server: str, wanted: Input) -> str:
     raise SecretError(f"{server}: the input {wanted.id} cannot be asked for here.")
 
 
-class Learner(Protocol):
-    """What a server's messages are recorded with (`trace.Recorder`)."""
-
-    server: str
-
-    def know(self, secrets: Iterable[str]) -> None:
-        """Mask these secrets from now on."""
+Know = Callable[[Iterable[str]], None]
+"""Takes secrets that are to be masked from now on (`trace.Recorder.know`)."""
 
 
 async def resolve_secrets(
-    spec: Spec, recorder: Learner, ask: InputAsker, tell: Callable[[str], None] = lambda text: None
+    spec: Spec, server: str, know: Know, ask: InputAsker, tell: Callable[[str], None] = lambda text: None
 ) -> Spec:
     """Return the spec to open the transport with: its references replaced by their values, and its helper's headers.
 
@@ -83,28 +79,31 @@ async def resolve_secrets(
     helper = spec.headers_helper if isinstance(spec, UrlSpec) else None
     if not spec.references and helper is None:
         return spec
-    name, values, headers = recorder.server, dict[str, str](), dict[str, str]()
-
-    def learn(secrets: Iterable[str]) -> None:
-        spec.secret_values.add(secrets)
-        recorder.know(spec.secret_values.values)
-
+    values: dict[str, str] = {}
     try:
         for use in spec.references:
             if use.reference.text not in values:
                 tell(f"waiting for {use.text}")
-                values[use.reference.text] = value = await _value(use, name, spec, ask)
+                values[use.reference.text] = value = await _value(use, server, spec, ask)
                 if use.reference.kind != INPUT or _input(use.reference, spec).is_secret:
-                    learn([value])
-        filled = _filled(spec, values, {}, name)
+                    spec.secret_values.add([value])
+                    know(spec.secret_values.values)
+        filled = _filled(spec, values, {}, server)
         if helper is not None and isinstance(filled, UrlSpec):
             tell(f"waiting for the headers of `{one_line(helper.command, 60)}`")
-            headers = await run_helper(helper, name, filled.url, spec.masked)
-            learn(_secret_headers(headers))
-            filled = _filled(spec, values, headers, name)
+            filled = _filled(spec, values, await fetch_headers(filled, server, know), server)
     finally:
         tell("")
     return filled
+
+
+async def fetch_headers(spec: UrlSpec, server: str, know: Know) -> dict[str, str]:
+    """Run the headers helper of a spec without references, and mask what it writes. Raises ConnectError."""
+    assert spec.headers_helper is not None
+    headers = await run_helper(spec.headers_helper, server, spec.url, spec.masked)
+    spec.secret_values.add(_secret_headers(headers))
+    know(spec.secret_values.values)
+    return headers
 
 
 def _filled(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str], name: str) -> Spec:

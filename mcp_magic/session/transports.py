@@ -33,7 +33,7 @@ from mcp_magic.protocol import INTERNAL_ERROR, say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
 from mcp_magic.sandbox.backends import isolated
-from mcp_magic.session.secrets import resolve_secrets
+from mcp_magic.session.secrets import fetch_headers, resolve_secrets
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import LOG_IN, Wire
@@ -438,7 +438,8 @@ async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Trans
     if opener is None:
         names = ", ".join(kind.transport for kind in TRANSPORTS)
         raise TargetError(f"no transport for {type(spec).__name__}; there are {names}")
-    return await opener(await resolve_secrets(spec, wire.recorder, wire.ask, wire.waits), wire, stack)
+    spec = await resolve_secrets(spec, wire.recorder.server, wire.recorder.know, wire.ask, wire.waits)
+    return await opener(spec, wire, stack)
 
 
 def _refuse_in_browser(lacks: str) -> None:
@@ -469,6 +470,10 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
             client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=pool)
     _observe(client, wire)
     wire.authenticate(client, spec, wire)
+    if spec.headers_helper is not None and client.auth is None:
+        from mcp_magic.session.http import HelperAuth
+
+        client.auth = HelperAuth(lambda: fetch_headers(spec, wire.recorder.server, wire.recorder.know))
     return client
 
 
