@@ -201,12 +201,16 @@ def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
 
 
 def variable_secrets(values: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of a declaration's variables that are secrets by name or look like tokens.
+    """Return the values of a declaration's variables that are secrets by name, look like tokens, or are of a file.
 
     >>> sorted(variable_secrets({"MY_SECRET": "sesame", "HOST": "db1.example.com", "ID": "a1b2c3d4e5f6a7b8"}))
     ['a1b2c3d4e5f6a7b8', 'sesame']
     """
-    return frozenset(value for name, value in values.items() if is_declared_secret(name) or _TOKEN.fullmatch(value))
+    return frozenset(
+        value
+        for name, value in values.items()
+        if is_declared_secret(name) or name.startswith("file:") or _TOKEN.fullmatch(value)
+    )
 
 
 def with_names(text: str, values: Mapping[str, str]) -> str:

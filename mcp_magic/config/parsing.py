@@ -1,10 +1,9 @@
-"""Parses configuration files: JSON and TOML, fields, server names, variables, and the line of an error."""
+"""Parses configuration files: JSON, TOML and YAML, fields, server names, variables, and the line of an error."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
-import math
 import os
 import re
 import stat
@@ -13,10 +12,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cache, cached_property
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from mcp_magic._text import did_you_mean, join_names, sentence
@@ -144,7 +143,7 @@ def choice(key: str, value: Any, valid: Sequence[str]) -> str:
 
 def seconds(value: Any) -> float:
     """Return a checked time-out in seconds."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
         raise FieldError(f"expected seconds above 0, got {value!r}.", "timeout")
     return float(value)
 
@@ -362,14 +361,22 @@ def write_text(path: Path, text: str) -> None:
 
 # Variables in configuration, from the environment and a `.env` file: `${VAR}` and `${VAR:-default}` (Claude Code),
 # `${env:VAR}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}`
-# (VS Code, Cursor). Any other `${...}`, such as a shell's `${1}`, stays. The value of a variable is not expanded again.
+# (VS Code, Cursor), and the text of a file: `${file:PATH}` (Windsurf). Any other `${...}`, such as a shell's `${1}`,
+# stays. The value of a variable is not expanded again.
 
 _REFERENCE = re.compile(  # reads an unterminated reference once, however many `:-` it has
-    r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>(?:(?!:-)[^{}])++)(?P<default>:-[^{}]*+)?\}"
+    r"\$\{(?:(?P<kind>env|file|input|config|command):)?(?P<name>(?:(?!:-)[^{}])++)(?P<default>:-[^{}]*+)?\}"
 )
+LARGEST_SECRET = 65_536  # bytes of the largest file that `${file:PATH}` reads
 _WITHIN_DOTENV = re.compile(r"\$\{([^}:]*)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _EDITOR = ("workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/")
+
+
+class Verbatim(str):
+    """A text in which `${...}` means nothing, because its file knows no references or others."""
+
+    __slots__ = ()
 
 
 class MissingHereError(FieldError):
@@ -408,9 +415,14 @@ def _is_bomb(values: Mapping[str, str | None]) -> bool:
 
 
 def _references(text: str) -> list[re.Match[str]]:
-    matches = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
+    matches = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env", "file")]
     own = [match for match in matches if match["kind"] or match["default"] or match["name"] not in _EDITOR]
-    return [match for match in own if _VARIABLE.fullmatch(match["name"])]
+    return [match for match in own if match["kind"] == "file" or is_variable(match["name"])]
+
+
+def is_variable(name: Any) -> bool:
+    """Return whether a value is the name of a variable."""
+    return isinstance(name, str) and bool(_VARIABLE.fullmatch(name))
 
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets
@@ -418,8 +430,14 @@ class Variables:
     """The values of `${...}` in one file."""
 
     environ: Mapping[str, str]  # wins over the `.env` file
-    base: Path | None = None  # the folder that the file configures (`${workspaceFolder}`), which may hold a `.env`
+    base: Path | None = None  # the folder that the file configures, which may hold a `.env`
     inputs: Mapping[str, Any] = field(default_factory=dict)  # what the file says of each `${input:ID}`
+    workspace: Path | None = None  # `${workspaceFolder}`, if it is another folder
+    defaults: bool = True  # whether the file can have `${VAR:-default}`, for messages
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the environment or `.env` sets a variable."""
+        return name in self.environ or name in self._dotenv
 
     def expand(self, value: Any) -> Any:
         """Return `value` with all its strings expanded; keys stay.
@@ -430,6 +448,8 @@ class Variables:
         >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
         ['80', {'a': 'localhost:80'}]
         """
+        if isinstance(value, Verbatim):
+            return str(value)
         if isinstance(value, str):
             return _REFERENCE.sub(self._replacement, value)
         if isinstance(value, dict):
@@ -448,9 +468,13 @@ class Variables:
             value = list(value.values())
         if isinstance(value, list | tuple):
             return {name: text for inner in value for name, text in self.values(inner).items()}
-        if not isinstance(value, str):
+        if not isinstance(value, str) or isinstance(value, Verbatim):
             return {}
-        return {match["name"]: self._replacement(match) for match in _references(value)}
+        matches = _references(value)
+        return {
+            f"file:{match['name']}" if match["kind"] == "file" else match["name"]: self._replacement(match)
+            for match in matches
+        }
 
     def _replacement(self, match: re.Match[str]) -> str:
         kind, name, default = match["kind"], match["name"], match["default"]
@@ -460,6 +484,8 @@ class Variables:
             variable = re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"  # `api-key` is API_KEY
             instead = f"Use ${{env:{variable}}}, which both understand, and set it in the environment or in .env."
             raise FieldError(f"{match[0]} can only be filled in by an editor. {instead}")
+        if kind == "file":
+            return self._text_of(name)
         if kind is None and default is None and name in self._editor_names:
             return self._editor_names[name]
         if not _VARIABLE.fullmatch(name):
@@ -470,8 +496,19 @@ class Variables:
         if value is None:
             hint = did_you_mean(name, [*self.environ, *self._dotenv])
             problem = f"the variable {name} is not set (environment, .env).{hint}"
-            raise MissingHereError(f"{problem} ${{{name}:-default}} gives it a default.")
+            raise MissingHereError(f"{problem} ${{{name}:-default}} gives it a default." if self.defaults else problem)
         return value
+
+    def _text_of(self, name: str) -> str:
+        """Return the text of a file, without the white space around it."""
+        path = path_of(name, self.base)
+        try:
+            return read_bytes(path, LARGEST_SECRET).decode("utf-8-sig").strip()
+        except OSError as error:
+            problem = sentence(f"{path} cannot be read", error.strerror or str(error))
+        except ValueError:  # not UTF-8, or a null byte in the name
+            problem = f"{path} is not UTF-8."
+        raise MissingHereError(problem)
 
     @cached_property
     def _dotenv(self) -> dict[str, str]:
@@ -480,7 +517,7 @@ class Variables:
 
     @property
     def _editor_names(self) -> dict[str, str]:
-        base = self.base or working_directory()
+        base = self.workspace or self.base or working_directory()
         home = self.environ.get("HOME") or self.environ.get("USERPROFILE") or str(Path.home())
         return {
             "workspaceFolder": str(base),
@@ -489,6 +526,88 @@ class Variables:
             "pathSeparator": os.sep,
             "/": os.sep,
         }
+
+
+# YAML as JSON: the core schema of YAML 1.2 (`no` is a text), without dates, merge keys and objects. Aliases count with
+# all that they repeat, because ten lines of them can stand for millions of values.
+
+LARGEST_YAML = 256_000  # bytes of the largest file of YAML that is parsed
+MAX_SIZE = 1_000_000  # values in a file of YAML and characters in them, its aliases filled in
+MAX_DEPTH = 50  # of lists and mappings in each other
+
+_TAG = "tag:yaml.org,2002:"
+_CORE = {  # the plain scalars that are no text, and the characters that they begin with
+    "bool": (r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    "int": (r"[-+]?[0-9]{1,18}", [*"-+0123456789"]),
+    "float": (r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]{1,2})?", [*"-+.0123456789"]),
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+}
+_TAGS = (None, "!", *(f"{_TAG}{name}" for name in ("str", "seq", "map", *_CORE)))
+
+
+def yaml_document(text: str, source: str) -> Any:
+    """Parse a file of YAML. Raises ConfigError if the text is not YAML, or has more in it than is read."""
+    import yaml
+
+    if len(text) > LARGEST_YAML:
+        raise ConfigError(f"{source}: at most {LARGEST_YAML:,} characters of YAML are read, and it has {len(text):,}")
+    try:
+        _check_yaml(text)
+        return _with_text_keys(yaml.load(text, _yaml_loader()))
+    except yaml.MarkedYAMLError as error:
+        mark, what = error.problem_mark or error.context_mark, error.problem or error.context
+        problem = f"{source}{f':{mark.line + 1}:{mark.column + 1}' if mark else ''}: not YAML: {what}"
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = f"{source}: not YAML: {' '.join(str(error).split())[:200]}"
+    raise ConfigError(problem)
+
+
+@cache
+def _yaml_loader() -> Any:
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Resolves plain scalars by the core schema only."""
+
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    for tag, (pattern, first) in _CORE.items():
+        Loader.add_implicit_resolver(f"{_TAG}{tag}", re.compile(rf"(?:{pattern})\Z"), first)
+    return Loader
+
+
+def _check_yaml(text: str) -> None:
+    """Raise ValueError if a file of YAML has types of its own, nests too deeply, or is too large without aliases."""
+    import yaml
+
+    sizes: dict[str, int] = {}  # of what has an anchor
+    inside: list[tuple[str | None, int]] = []  # the anchor of each open list or mapping, and the count before it
+    count = 0
+    for event in yaml.parse(text, _yaml_loader()):
+        before = count
+        if getattr(event, "tag", None) not in _TAGS:
+            raise ValueError(f"it has a value of a type of its own, {event.tag[:80]!r}")
+        if isinstance(event, yaml.CollectionStartEvent):
+            inside.append((event.anchor, count))
+        if isinstance(event, yaml.AliasEvent):
+            within = any(anchor == event.anchor for anchor, _ in inside)
+            count += MAX_SIZE + 1 if within else sizes.get(event.anchor, 0)
+        elif isinstance(event, yaml.NodeEvent):
+            count += 1 + len(getattr(event, "value", ""))
+            sizes[event.anchor] = count - before
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = inside.pop()
+            sizes[anchor or ""] = count - before
+        if count > MAX_SIZE:
+            raise ValueError(f"it has more than {MAX_SIZE:,} characters, its aliases filled in")
+        if len(inside) > MAX_DEPTH:
+            raise ValueError("nested too deeply")
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(inner) for key, inner in value.items()}
+    return [_with_text_keys(inner) for inner in value] if isinstance(value, list) else value
 
 
 # TOML with limits on its cost, and the line of a key, which `tomllib` does not tell. The line is where the shortest run
@@ -519,6 +638,22 @@ def parse_toml(text: str) -> dict[str, Any]:
     except RecursionError:
         problem = "Nested too deeply"
     raise tomllib.TOMLDecodeError(problem)
+
+
+_AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+
+
+def toml_document(text: str, source: str) -> dict[str, Any]:
+    """Parse a file of TOML. Raises ConfigError, with the line, if the text is not TOML."""
+    try:
+        return parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+    match = _AT.fullmatch(message)
+    if match is None:
+        raise ConfigError(f"{source}: not TOML: {message}")
+    line, column = match[2] or str(text.count("\n") + 1), match[3] or str(len(text) - text.rfind("\n"))
+    raise ConfigError(f"{source}:{line}:{column}: not TOML: {match[1]}")
 
 
 def find_line(text: str, path: KeyPath) -> int | None:

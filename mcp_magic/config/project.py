@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import tomllib
 from dataclasses import dataclass, field, fields, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.config.foreign import is_foreign, project_files, read_document
 from mcp_magic.config.masking import Concealed
 from mcp_magic.config.parsing import (
     FieldError,
@@ -24,6 +24,7 @@ from mcp_magic.config.parsing import (
     parse_toml,
     read_text,
     reject_unknown,
+    toml_document,
 )
 from mcp_magic.config.references import INPUT, check_inputs, parse_inputs
 from mcp_magic.config.servers import ServerEntry, load_config, make_entry, parse_servers
@@ -140,7 +141,6 @@ def _brief_value(value: Any) -> str:
 
 _FILES = ("mcp_magic.toml", "pyproject.toml", "mcp.json", ".mcp.json")
 _SECTIONS = ("servers", "inputs", "consent", "agents", "settings")
-_AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -195,26 +195,13 @@ def parse_declaration(
 
 
 def _toml_table(text: str, source: str, in_pyproject: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    try:
-        data = parse_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        problem = _syntax_error(str(error), text, source)
-    else:
-        if not in_pyproject:
-            return data, ()
-        table = _pyproject_table(data)
-        if table is not None:
-            return table, ("tool", "mcp_magic")
-        problem = f"{source}: no table [tool.mcp_magic] in it."
-    raise ConfigError(problem)
-
-
-def _syntax_error(message: str, text: str, source: str) -> str:
-    match = _AT.fullmatch(message)
-    if match is None:
-        return f"{source}: not TOML: {message}"
-    line, column = match[2] or str(text.count("\n") + 1), match[3] or str(len(text) - text.rfind("\n"))
-    return f"{source}:{line}:{column}: not TOML: {match[1]}"
+    data = toml_document(text, source)
+    if not in_pyproject:
+        return data, ()
+    table = _pyproject_table(data)
+    if table is None:
+        raise ConfigError(f"{source}: no table [tool.mcp_magic] in it.")
+    return table, ("tool", "mcp_magic")
 
 
 def _pyproject_table(data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -254,7 +241,7 @@ def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _server(name: str, fields: Any, source: str, variables: Variables) -> ServerEntry:
     """Return the entry of one server; if this machine lacks something for it, an entry with a problem."""
     try:
-        return make_entry(check_name(name), fields, source, variables, variables.base, strict=True)
+        return make_entry(check_name(name), fields, source, variables, variables.base)
     except FieldError as error:
         problem = FieldError(error.message, "servers", name, *error.path)
     except TargetError as error:
@@ -278,11 +265,10 @@ def _of_entries(entries: list[ServerEntry], source: str, document: Any) -> Decla
 def load_declaration(
     path: Path, *, environ: Mapping[str, str] | None = None, settings: Mapping[str, type] | None = None
 ) -> Declaration:
-    """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host."""
+    """Read a declaration from a file: TOML, pyproject.toml, or the file of another host."""
     path = path.expanduser().absolute()
-    if path.suffix == ".json":
-        document = parse_json(read_text(path), source=str(path))
-        return _of_entries(load_config(path, environ=environ), str(path), document)
+    if is_foreign(path):
+        return _of_entries(load_config(path, environ=environ), str(path), read_document(path))
     return parse_declaration(read_text(path), source=str(path), environ=environ, base=path.parent, settings=settings)
 
 
@@ -293,7 +279,19 @@ def find_declaration(directory: Path) -> Path:
         if path.is_file() and (name != "pyproject.toml" or _declares(path)):
             return path
     files = "mcp_magic.toml, pyproject.toml with [tool.mcp_magic], mcp.json, .mcp.json"
-    raise ConfigError(f"no declaration in {directory.absolute()}. Looked for {files}.")
+    problem = f"no declaration in {directory.absolute()}. Looked for {files}."
+    others = [path for path in project_files(directory) if path.is_file() and _has_servers(path)]
+    if others:
+        lines = join_names(f"`%mcp up {path.relative_to(directory).as_posix()}`" for path in others)
+        problem += f" Another host's servers: {lines}."
+    raise ConfigError(problem)
+
+
+def _has_servers(path: Path) -> bool:
+    try:
+        return bool(load_config(path))
+    except ConfigError:
+        return False
 
 
 def _declares(path: Path) -> bool:
@@ -384,9 +382,9 @@ def _of_server(entry: ServerEntry) -> list[str]:
     spec, name = entry.spec, _line(entry.name)
     assert spec is not None
     lines = [
-        f"give {variable} of your environment or .env to the server {name}"
+        f"give {_line(_origin(variable))} to the server {name}"
         for variable in entry.variables
-        if is_declared_secret(variable)
+        if _is_yours(variable, spec)
     ]
     for use in spec.references:
         if use.reference.kind != INPUT:  # an input is asked for
@@ -400,6 +398,16 @@ def _of_server(entry: ServerEntry) -> list[str]:
     if isinstance(spec, UrlSpec) and spec.verify is False:
         lines.append(f"accept any certificate from the server {name} (verify = false)")
     return lines
+
+
+def _is_yours(variable: str, spec: Spec) -> bool:
+    """Return whether a variable holds a secret, by its name, its value, where it goes, or because it is a file."""
+    return variable.startswith("file:") or is_declared_secret(variable) or spec.variables[variable] in spec.secrets
+
+
+def _origin(variable: str) -> str:
+    kind, _, path = variable.partition(":")
+    return f"the text of {path}" if kind == "file" else f"{variable} of your environment or .env"
 
 
 def runs(entry: ServerEntry) -> str:

@@ -6,13 +6,27 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.config.foreign import (
+    CLAUDE_CODE,
+    Host,
+    Place,
+    excluded_names,
+    find_inputs,
+    is_own,
+    personal_files,
+    place_of,
+    project_files,
+    read_document,
+    server_tables,
+    translate,
+)
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
     LARGEST,
@@ -29,7 +43,6 @@ from mcp_magic.config.parsing import (
     parse_json,
     path_of,
     read_env_file,
-    read_text,
     reject_unknown,
     seconds,
     slug,
@@ -44,7 +57,7 @@ from mcp_magic.config.references import (
     mark_references,
     parse_inputs,
 )
-from mcp_magic.config.sandbox import make_sandbox, of_vscode
+from mcp_magic.config.sandbox import make_sandbox
 from mcp_magic.config.specs import (
     DEFAULT_TIMEOUT,
     HeadersHelper,
@@ -60,7 +73,7 @@ from mcp_magic.config.specs import (
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
 
 # From the table of one server to its spec.
@@ -76,17 +89,6 @@ _URL_KEYS = ("url", "headers", "headers_helper", "verify", "cert", "auth")
 _SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "protocol", "disabled")
 SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
-# Keys of other hosts. Any other is named as unused, in the listing and when the server is connected.
-_FOREIGN_ALIASES = {"serverUrl": "url", "httpUrl": "url", "environment": "env", "oauth": "auth"}
-_FOREIGN_SWITCHES = ("name", "enabled", "isActive", "sandboxEnabled")
-_NO_HEADERS = "is not supported here, so requests would lack these headers. Write them under headers, as ${VAR}."
-_REFUSED = {
-    "bearer_token_env_var": _NO_HEADERS,  # Codex
-    "env_http_headers": _NO_HEADERS,
-    "http_headers": _NO_HEADERS,
-    "authProviderType": "is not supported here, so requests would lack its token.",  # Gemini CLI
-}
-
 
 @dataclass(frozen=True)
 class ServerEntry:
@@ -94,6 +96,7 @@ class ServerEntry:
 
     name: str  # as in the file; empty if `problem` concerns the whole file
     source: str  # the file's path, or "MCP_SERVERS"
+    host: str = field(default="", kw_only=True)  # the MCP host whose file it is, or "" if it is of none or of several
     spec: Spec | None = None  # None if `problem` says why it is unknown
     disabled: bool = False
     problem: ConfigError | None = None
@@ -104,17 +107,19 @@ class ServerEntry:
     digest: str = ""  # the hash of its table and of the variables from its `env_file`
 
 
-def _ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
-    """Return the entry of a server with a valid table."""
+def _ready_entry(
+    name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any], document: Mapping[str, Any]
+) -> ServerEntry:
+    """Return the entry of a server with a valid table, which is in the document in its host's own words."""
     if fields.get("command") is None:
-        launch = mask_url(next(fields[key] for key in ("url", "serverUrl", "httpUrl") if fields.get(key)))
+        launch = mask_url(fields["url"])
     else:
         launch = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
     sets = tuple(spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else ())
     from_file = {}
     if isinstance(spec, StdioSpec) and (fields.get("env_file") or fields.get("envFile")):
         from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
-    digest = sha256(json.dumps([fields, from_file], sort_keys=True, default=repr).encode()).hexdigest()
+    digest = sha256(json.dumps([document, from_file], sort_keys=True, default=repr).encode()).hexdigest()
     return ServerEntry(
         name, source, spec, disabled, variables=tuple(spec.variables), launch=launch, sets=sets, digest=digest
     )
@@ -167,14 +172,26 @@ def _checked_scheme(url: str) -> str:
 
 
 def make_spec(
-    fields: Mapping[str, Any], *, variables: Variables, cwd: Path | None = None, strict: bool = False
+    fields: Mapping[str, Any],
+    *,
+    variables: Variables,
+    cwd: Path | None = None,
+    strict: bool = False,
+    unused: Sequence[str] = (),
 ) -> Spec:
-    """Return the spec of one server, from its table in a config file. Raises FieldError if the table has a mistake."""
-    unused: tuple[str, ...] = ()
+    """Return the spec of one server, from its table in a config file. Raises FieldError if the table has a mistake.
+
+    Args:
+        fields: The table, with our keys.
+        variables: Those of the file.
+        cwd: Where its command runs if the table does not say it.
+        strict: Whether an unknown key is a mistake, as in a file of ours; else it is named as unused.
+        unused: Keys of the table that have no effect here.
+    """
     if strict:
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
     else:
-        fields, unused = _translated(fields)
+        unused = (*_unused(fields), *unused)
     values = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
     helper = values.pop("headers_helper", None)  # for a shell, which expands variables itself
     values = {key: values[key] for key in SERVER_KEYS if key in values}
@@ -188,7 +205,7 @@ def make_spec(
         hint = "with a url, not a command" if has_command else "with a command, not a url"
         raise FieldError(f"is for servers {hint}.", wrong[0])
     rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
-    rest["unused"] = unused
+    rest["unused"] = tuple(unused)
     rest["variables"] = variables.values(list(values.values()))
     rest |= {"references": references, "inputs": variables.inputs} if references else {}
     if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
@@ -216,30 +233,14 @@ def _checked_helper(command: Any) -> str:
     return command
 
 
-def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the table of another host with our keys, and the keys that have no effect here.
-
-    Raises FieldError for a key without which the server would be less safe, or would not work.
-    """
-    for key, reason in _REFUSED.items():
-        if fields.get(key):
-            raise FieldError(reason, key)
-    table = {key: value for key, value in fields.items() if value is not None and value != {}}
-    if "command" in table and ("sandbox" in table or fields.get("sandboxEnabled")):
-        table["sandbox"] = of_vscode(fields.get("sandbox"), str(fields.get("cwd") or "."))
-    if fields.get("sandboxEnabled") is False:
-        table.pop("sandbox", None)
-    for key, own in _FOREIGN_ALIASES.items():
-        if key in table and own not in table:
-            table[own] = table.pop(key)
-    keys = (*SERVER_KEYS, *_ALIASES, *_FOREIGN_SWITCHES, *_REFUSED)
-    unused = [key for key in table if key not in keys and not (key == "tools" and table[key] == ["*"])]
+def _unused(table: Mapping[str, Any]) -> list[str]:
+    """Return the keys of another host's table that have no effect here."""
+    unused = [key for key in table if key not in (*SERVER_KEYS, *_ALIASES)]
     others = (*_URL_KEYS, "headersHelper") if "command" in table else (*_COMMAND_KEYS, "envFile")
     unused += [key for key in others if key in table and not ("url" in table and "command" in table)]
     unused += ["sampling"] if isinstance(table.get("sampling"), dict) else []
     unused += ["protocol"] if table.get("protocol", PROTOCOLS[0]) not in PROTOCOLS else []
-    unused += [f"auth.{key}" for key in foreign_auth(table.get("auth"))[1] if "auth" not in unused]
-    return table, tuple(unused)
+    return unused + [f"auth.{key}" for key in foreign_auth(table.get("auth"))[1] if "auth" not in unused]
 
 
 def _checked_kind(table: Mapping[str, Any]) -> bool:
@@ -283,81 +284,83 @@ def _tls(table: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
     }
 
 
-# The three formats of MCP hosts: `mcpServers` (Claude Desktop, Claude Code, Cursor and most others), `servers`
-# (VS Code) and `mcp_servers` (Jupyter AI: a list, with `env` and `headers` as lists of `{"name", "value"}`). A mistake
-# in one server is that entry's `problem`, and the others stay usable. A `timeout` is in seconds.
-
-_KEYS = ("mcpServers", "servers", "mcp_servers")
+# A mistake in one server of a file is that entry's `problem`, and the others stay usable.
 
 
 def parse_servers(
-    data: Any, *, source: str, environ: Mapping[str, str], base: Path | None, cwd: Path | None = None
+    data: Any,
+    *,
+    source: str,
+    environ: Mapping[str, str],
+    base: Path | None,
+    cwd: Path | None = None,
+    place: Place | None = None,
+    workspace: Path | None = None,
 ) -> list[ServerEntry]:
-    """Return the servers of one parsed configuration, in its order."""
-    inputs = parse_inputs(data.get("inputs"), source) if isinstance(data, Mapping) else {}
-    variables = Variables(environ, base, inputs)
-    return [make_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
+    """Return the servers of one parsed configuration, in its order.
 
-
-def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{source}: expected an object with mcpServers or servers, got {kind_of(data)}.")
-    keys = [key for key in _KEYS if key in data]
-    if not keys and data and not all(isinstance(v, Mapping) and v.keys() & {"command", "url"} for v in data.values()):
-        hint = next((hint for name in data if (hint := did_you_mean(name, _KEYS))), "")
-        raise ConfigError(f"{source}: no mcpServers or servers in it, only {join_names(data)}.{hint}")
-    for key in keys or [""]:
-        yield from _tables_of(data[key] if key else data, key, source)
-
-
-def _tables_of(servers: Any, key: str, source: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(servers, list):
-        for number, fields in enumerate(servers, 1):
-            name = fields.get("name") if isinstance(fields, Mapping) else None
-            yield name if isinstance(name, str) and name else f"server {number}", fields
-    elif isinstance(servers, Mapping):
-        for name, fields in servers.items():
-            if key == "servers" and isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
-                # VS Code means streamable HTTP *or* SSE, like a URL without a type
-                fields = {name: value for name, value in fields.items() if name != "type"}
-            yield name, fields
-    else:
-        raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")
+    Args:
+        data: The document.
+        source: The file, for messages.
+        environ: The values of variables.
+        base: The folder that the file configures.
+        cwd: Where its commands run; None for where the kernel runs.
+        place: The file, if the host is known whose it is.
+        workspace: The folder that `${workspaceFolder}` means; by default `base`.
+    """
+    owner = place.host if place else Host("")
+    inputs = parse_inputs(find_inputs(data), source)
+    variables = Variables(environ, base, inputs, workspace, owner.references == "${}")
+    folder = place.path.parent if place else base
+    entries = [
+        make_entry(name, fields, source, variables, cwd, host=host, folder=folder)
+        for name, fields, host in server_tables(data, source, owner)
+    ]
+    off = excluded_names(data, owner, [entry.name for entry in entries])
+    return [replace(entry, disabled=entry.disabled or entry.name in off) for entry in entries]
 
 
 def make_entry(
-    name: str, fields: Any, source: str, variables: Variables, cwd: Path | None, *, strict: bool = False
+    name: str,
+    fields: Any,
+    source: str,
+    variables: Variables,
+    cwd: Path | None,
+    *,
+    host: Host | None = None,
+    folder: Path | None = None,
 ) -> ServerEntry:
-    """Return the entry of one server.
+    """Return the entry of one server of a file of ours, or of another host.
 
-    A mistake becomes its problem; with `strict`, only what this machine lacks does, and another mistake raises
+    A mistake becomes its problem; in a file of ours, only what this machine lacks does, and another mistake raises
     FieldError.
     """
-    disabled = False
+    disabled, strict, owner = False, host is None, host.name if host else ""
     try:
         if not isinstance(fields, Mapping):
             raise FieldError(f"expected {'a table' if strict else 'an object'}, got {kind_of(fields)}.")
         disabled = flag(fields, "disabled")
-        if not strict:  # other hosts have other switches
+        table, unused = dict(fields), list[str]()
+        if host is not None:  # other hosts have other switches
             disabled = disabled or fields.get("enabled") is False or fields.get("isActive") is False
-        spec = make_spec(fields, variables=variables, cwd=cwd, strict=strict)
+            table, unused = translate(fields, host, variables, folder)
+        spec = make_spec(table, variables=variables, cwd=cwd, strict=strict, unused=unused)
+        entry = _ready_entry(name, source, spec, disabled, table, fields)
     except FieldError as error:
         if strict and not isinstance(error, MissingHereError):
             raise
         problem = ConfigError(f"{source}: server {name!r}: {error}")
-        return ServerEntry(name, source, disabled=disabled, problem=problem)
-    return _ready_entry(name, source, spec, disabled, fields)
+    except RecursionError:
+        problem = ConfigError(f"{source}: server {name!r}: nested too deeply")
+    else:
+        return replace(entry, host=owner)
+    return ServerEntry(name, source, disabled=disabled, problem=problem, host=owner)
 
 
 # The configuration files of MCP hosts, and the servers in them.
 
 ENVIRONMENT_SOURCE = "MCP_SERVERS"
 """Environment variable that may hold servers as JSON; also the `source` of these servers."""
-
-_PROJECT_FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".jupyter/mcp_settings.json")
-_EDITOR_FOLDERS = (".vscode", ".cursor", ".jupyter")
-_CLAUDE_CODE = ".claude.json"
-_CLAUDE_DESKTOP = "claude_desktop_config.json"
 
 
 def load_config(
@@ -370,17 +373,19 @@ def load_config(
     environ = os.environ if environ is None else environ
     path = path.expanduser().absolute()
     home = home or _home(environ)
+    place = place_of(path, home, environ)
     # Claude Code keeps more than configuration in this file.
-    largest = LARGEST_DATA if path == home / _CLAUDE_CODE else LARGEST
-    data = parse_json(read_text(path, largest), source=str(path))
-    if path.name == _CLAUDE_CODE and isinstance(data, Mapping):
-        return _claude_code(data, path, environ, directory or working_directory())
-    base = path.parent.parent if path.parent.name in _EDITOR_FOLDERS else path.parent
-    personal = path.name == _CLAUDE_DESKTOP or base in (home, _jupyter(environ, path.parent))
-    return parse_servers(data, source=str(path), environ=environ, base=base, cwd=None if personal else base)
+    data = read_document(path, LARGEST_DATA if path == home / CLAUDE_CODE else LARGEST)
+    if path.name == CLAUDE_CODE and isinstance(data, Mapping):
+        return _claude_code(data, place, environ, directory or working_directory())
+    base, cwd = place.base, None if place.personal else place.base
+    workspace = (directory or working_directory()) if place.personal and base != home else None
+    return parse_servers(data, source=str(path), environ=environ, base=base, cwd=cwd, place=place, workspace=workspace)
 
 
-def _claude_code(data: Mapping[str, Any], path: Path, environ: Mapping[str, str], directory: Path) -> list[ServerEntry]:
+def _claude_code(
+    data: Mapping[str, Any], place: Place, environ: Mapping[str, str], directory: Path
+) -> list[ServerEntry]:
     """Return the servers in `~/.claude.json`: first those of `directory` and its parents, then the user's own."""
     projects = data.get("projects")
     entries: list[ServerEntry] = []
@@ -389,16 +394,16 @@ def _claude_code(data: Mapping[str, Any], path: Path, environ: Mapping[str, str]
         if isinstance(project, Mapping):
             off = project.get("disabledMcpServers")
             off = off if isinstance(off, list) else []
-            section = _section(project, path, environ, folder, folder)
+            section = _section(project, place, environ, folder, folder)
             entries += [replace(entry, disabled=entry.disabled or entry.name in off) for entry in section]
-    return _shadowed(entries + _section(data, path, environ, path.parent, None))
+    return _shadowed(entries + _section(data, place, environ, place.path.parent, None))
 
 
 def _section(
-    data: Mapping[str, Any], path: Path, environ: Mapping[str, str], base: Path, cwd: Path | None
+    data: Mapping[str, Any], place: Place, environ: Mapping[str, str], base: Path, cwd: Path | None
 ) -> list[ServerEntry]:
     servers = {"mcpServers": data.get("mcpServers") or {}}
-    return parse_servers(servers, source=str(path), environ=environ, base=base, cwd=cwd)
+    return parse_servers(servers, source=str(place.path), environ=environ, base=base, cwd=cwd, place=place)
 
 
 def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> list[Path]:
@@ -407,22 +412,10 @@ def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> 
     Searches for a project's files in `directory` and its parents up to the root of its git repository or `home`. If
     `directory` is in neither, searches only `directory`, because a file such as `/tmp/mcp.json` may be anyone's.
     """
-    candidates = [folder / name for folder in _project_folders(directory.absolute(), home) for name in _PROJECT_FILES]
-    candidates += _personal_files(home, environ)
+    candidates = [path for folder in _project_folders(directory.absolute(), home) for path in project_files(folder)]
+    candidates += personal_files(home, environ)
     # `Path.is_file` would raise where a folder is not accessible
     return [path for path in dict.fromkeys(candidates) if os.path.isfile(path)]  # noqa: PTH113
-
-
-def _personal_files(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    appdata = Path(environ["APPDATA"]) if environ.get("APPDATA") else home / "AppData" / "Roaming"
-    return [
-        home / ".cursor" / "mcp.json",
-        home / "Library" / "Application Support" / "Claude" / _CLAUDE_DESKTOP,
-        appdata / "Claude" / _CLAUDE_DESKTOP,
-        home / ".config" / "Claude" / _CLAUDE_DESKTOP,
-        home / _CLAUDE_CODE,
-        _jupyter(environ, home) / "mcp_settings.json",
-    ]
 
 
 def is_personal(source: str, *, environ: Mapping[str, str] | None = None) -> bool:
@@ -432,9 +425,7 @@ def is_personal(source: str, *, environ: Mapping[str, str] | None = None) -> boo
     (True, False)
     """
     environ = os.environ if environ is None else environ
-    home = _home(environ)
-    own = [home / name for name in _PROJECT_FILES]
-    return source == ENVIRONMENT_SOURCE or Path(source) in [*own, *_personal_files(home, environ)]
+    return source == ENVIRONMENT_SOURCE or is_own(Path(source), _home(environ), environ)
 
 
 def _project_folders(directory: Path, home: Path) -> list[Path]:
@@ -444,10 +435,6 @@ def _project_folders(directory: Path, home: Path) -> list[Path]:
         if folder == home or (folder / ".git").exists():
             return folders
     return [directory]
-
-
-def _jupyter(environ: Mapping[str, str], home: Path) -> Path:
-    return Path(environ.get("JUPYTER_CONFIG_DIR") or home / ".jupyter")
 
 
 def _home(environ: Mapping[str, str]) -> Path:

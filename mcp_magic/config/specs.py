@@ -118,12 +118,16 @@ def foreign_auth(value: Any) -> tuple[AuthOptions, list[str]]:
     (AuthOptions(mode='oauth', client_id='abc', scopes=('read',)), ['other'])
     >>> foreign_auth({"clientId": "abc", "callbackPort": 8080})  # Claude Code
     (AuthOptions(mode='oauth', client_id='abc', redirect_port=8080), [])
+    >>> foreign_auth(False)  # OpenCode
+    (AuthOptions(mode='none'), [])
     """
+    if value is False:
+        return AuthOptions(mode="none"), []
     names = {f.name for f in fields(AuthOptions)}
     values, unused = {}, []
     for key, entry in value.items() if isinstance(value, dict) else ():
         name = key.lower() if key.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
-        name = "redirect_port" if name == "callback_port" else name
+        name = {"callback_port": "redirect_port", "scope": "scopes"}.get(name, name)
         if name in names:
             values[name] = entry
         else:
@@ -274,7 +278,7 @@ class Spec(ABC):
         if not self.unused:
             return ""
         note = f"its configuration has {join_names(self.unused)}, without effect here"
-        if any("tool" in key.lower() for key in self.unused):
+        if any("tools" in key.lower() for key in self.unused):
             note += "; all its tools are offered, and `%mcp deny SERVER:TOOL` refuses one"
         return note
 

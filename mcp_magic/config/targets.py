@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_magic._text import did_you_mean
+from mcp_magic.config.foreign import SUFFIXES, is_foreign
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
     PROTOCOLS,
@@ -187,18 +188,17 @@ def _as_typed(path: Path, directory: Path | None) -> str:
 
 def _how_to_use(path: Path, directory: Path | None) -> str:
     name = _as_typed(path, directory)
-    match path.suffix.lower():
-        case ".json":
+    if path.suffix.lower() in SUFFIXES:
+        if is_foreign(path):
             return f"For the servers of a config file: %mcp connect --config {as_command([name])}"
-        case ".toml":
-            return f"For a declaration: %mcp up {as_command([name])}"
+        return f"For a declaration: %mcp up {as_command([name])}"
     program = as_command([name if os.path.dirname(name) else f"{os.curdir}{os.sep}{name}"])  # noqa: PTH120
     return f"Run it as a command: %mcp connect -- {program}"
 
 
 def is_server_file(text: str) -> bool:
     """Return whether a name has the suffix of a server file or a config file."""
-    return Path(text).suffix.lower() in (".ts", ".mts", ".json", ".toml", *SERVER_FILES)
+    return Path(text).suffix.lower() in (".ts", ".mts", *SUFFIXES, *SERVER_FILES)
 
 
 def is_path(text: str) -> bool:

@@ -157,7 +157,7 @@ PROBLEMS: list[tuple[Any, str]] = [
     ({"url": "http://h:port"}, NO_HOST),
     ({"url": 3}, "url: expected text, got a number."),
     ({"command": " "}, "command: expected text, got empty text."),
-    ({"command": ["x"]}, "command: expected text, got a list."),
+    ({"command": []}, "command: expected text, got a list."),
     ({**X, "args": "-v"}, "args: expected a list of strings, got text."),
     ({**X, "args": ["a", {}]}, "args.1: expected text, got a table."),
     ({**X, "env": "A=1"}, "env: expected names with values, got text."),
@@ -174,7 +174,7 @@ PROBLEMS: list[tuple[Any, str]] = [
 MISSED: list[tuple[Any, str]] = [
     ({**X, "sandboxEnabled": True, "sandbox": {"x": 1}}, "sandbox.x: unknown key."),  # VS Code
     ({**H, "headersHelper": 3}, "headers_helper: expected a command as text, got a number"),  # Claude Code
-    ({**H, "bearer_token_env_var": "TOKEN"}, "bearer_token_env_var: is not supported here, so requests"),
+    ({**H, "authProviderType": "google_credentials"}, "authProviderType: is not supported here, so requests"),
 ]
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import ago, did_you_mean, duration, join_names
+from mcp_magic.config.foreign import HOSTS, is_foreign
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
+from mcp_magic.config.programs import missing_program
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.sandbox import KEYS, PRESETS
 from mcp_magic.config.servers import discover_servers, find_server, load_config
@@ -289,9 +291,7 @@ async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], Callable[[str], ServerEntry]]:
     """Return the servers of a config file, and a function that finds one of them by its name."""
-    path = invocation.path(file)
-    every = load_declaration(path).servers.values() if path.suffix == ".toml" else load_config(path)
-    entries = {entry.name: entry for entry in every}
+    entries = {entry.name: entry for entry in _servers_of(invocation.path(file))}
 
     def find(name: str) -> ServerEntry:
         if name in entries:
@@ -300,6 +300,10 @@ def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], C
         raise ConfigError(f"{Path(file).expanduser()} has no server {name!r}.{near} It has: {join_names(entries)}")
 
     return list(entries.values()), find
+
+
+def _servers_of(path: Path) -> list[ServerEntry]:
+    return load_config(path) if is_foreign(path) else [*load_declaration(path).servers.values()]
 
 
 def _problem(entry: ServerEntry) -> Problem | None:
@@ -407,30 +411,35 @@ PING = Implementation(
 
 async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     file = arguments.file
-    entries = load_config(invocation.path(file)) if file else discover_servers(invocation.directory)
+    entries = _servers_of(invocation.path(file)) if file else discover_servers(invocation.directory)
     return Listing(
         [_config_row(entry) for entry in entries],
         title="Configured MCP servers",
-        empty="no configured servers: looked for mcp.json, .mcp.json, .vscode/mcp.json, .cursor/mcp.json, "
-        "Claude's and Jupyter's settings, and the variable MCP_SERVERS",
+        empty="no configured servers: looked for mcp.json, .mcp.json, the files of "
+        f"{', '.join(sorted({host.name for host in HOSTS} - {''}))}, and the variable MCP_SERVERS",
         kind="config",
     )
 
 
 def _config_row(entry: ServerEntry) -> dict[str, Any]:
     state = "disabled" if entry.disabled else "shadowed" if entry.shadowed_by else "ready"
+    lack = missing_program(entry.spec) if isinstance(entry.spec, StdioSpec) else ""
+    state = "missing" if lack and state == "ready" else state
     row = {"server": entry.name, "state": "wrong" if entry.problem else state}
     if entry.spec is not None:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
     if entry.spec is not None and entry.spec.unused:
         row["without effect"] = ", ".join(entry.spec.unused)
-    return row | {"file": entry.source, "problem": _problem(entry)}
+    problem = Problem(lack) if state == "missing" else _problem(entry)
+    return row | {"host": entry.host or None, "file": entry.source, "problem": problem}
 
 
 CONFIG = Implementation(
     _config,
     (Argument("file", nargs="?", metavar="FILE", help="one file instead of all that are found"),),
-    examples=("%mcp config", "%mcp config ~/.cursor/mcp.json"),
+    examples=("%mcp config", "%mcp config ~/.codex/config.toml"),
+    details="Lists the servers that MCP hosts on this machine and this project's files configure, and starts none. A "
+    "server is `ready` if its program and its variables are there.",
 )
 
 

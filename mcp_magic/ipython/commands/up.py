@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.config.foreign import SUFFIXES
 from mcp_magic.config.parsing import slug
 from mcp_magic.config.project import (
     display_value,
@@ -199,7 +200,7 @@ def _rule(table: dict[str, Any], declaration: Declaration, cell: str) -> Rule:
     return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
 
 
-DECLARATIONS = (".toml", ".json")  # the suffixes of files that `%mcp up` reads
+DECLARATIONS = SUFFIXES  # of files that `%mcp up` reads
 
 UP = Implementation(
     _up,
@@ -215,10 +216,10 @@ UP = Implementation(
         Argument("--prune", action="store_true", help="disconnect undeclared servers"),
         Argument("--dry-run", action="store_true", help="only list what it would run, set, allow and send"),
     ),
-    examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
+    examples=("%mcp up", "%mcp up .vscode/mcp.json", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
     details="If the file allows calls without asking, sends data elsewhere or hands out secrets, you are asked "
     "first, once for each content of the file. The declaration is mcp_magic.toml, [tool.mcp_magic] in "
-    "pyproject.toml, an mcp.json, or the cell below %%mcp up. Running it again changes only the "
-    "differences.",
+    "pyproject.toml, an mcp.json or another host's file, or the cell below %%mcp up. Running it again changes "
+    "only the differences.",
     takes_body=True,
 )

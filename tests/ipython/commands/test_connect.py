@@ -64,6 +64,87 @@ async def test_file_of_the_home_folder_is_typed_with_a_tilde(magic, monkeypatch)
     assert (await magic("call math:add a=1 b=2 --answers ~/answers.json")).data == 3
 
 
+PLAIN = """
+import os, sys
+sys.path.insert(0, {root!r})
+from tests.support.plain import Plain
+server = Plain("it")
+@server.tool
+def told() -> str:
+    return os.environ.get("WORD", "")
+server.run()
+"""
+FILES = {
+    ".config/Code/User/mcp.json": '{"servers": {"it": {"command": PYTHON, "args": [FILE], "env": {"WORD": "w"}}}}',
+    ".codex/config.toml": '[mcp_servers.it]\ncommand = PYTHON\nargs = [FILE]\nenv_vars = ["WORD"]\n',
+    ".gemini/settings.json": '{"mcpServers": {"it": {"command": PYTHON, "args": [FILE], "env": {"WORD": "$WORD"}}}}',
+    ".codeium/windsurf/mcp_config.json": '{"mcpServers": {"it": {"command": PYTHON, "args": [FILE], '
+    '"env": {"WORD": "${env:WORD}"}}}}',
+    ".config/goose/config.yaml": "extensions:\n  it: {cmd: PYTHON, args: [FILE], env_keys: [WORD], type: stdio}\n",
+    ".config/opencode/opencode.json": '{"mcp": {"it": {"type": "local", "command": [PYTHON, FILE], '
+    '"environment": {"WORD": "{env:WORD}"}}}}',
+    ".copilot/mcp-config.json": '{"mcpServers": {"it": {"type": "local", "command": PYTHON, "args": [FILE], '
+    '"tools": ["*"], "env": {"WORD": "${WORD}"}}}}',
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+async def test_servers_of_other_hosts_connect_by_name(magic, monkeypatch, file):
+    program = magic.folder / "server.py"
+    program.write_text(PLAIN.format(root=str(ROOT)))
+    monkeypatch.setenv("HOME", str(magic.folder / "home"))
+    monkeypatch.setenv("WORD", "w")
+    path = magic.folder / "home" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(FILES[file].replace("PYTHON", json.dumps(sys.executable)).replace("FILE", json.dumps(str(program))))
+    (row,) = await magic("config")
+    assert (row["server"], row["state"], row["file"]) == ("it", "ready", str(path))
+    assert row["host"]
+    await magic("connect it")
+    assert (await magic("call it:told")).text == "w"
+    await magic("disconnect it")
+
+
+async def test_config_says_what_is_missing_and_where_it_is_from(magic, monkeypatch):
+    monkeypatch.setenv("HOME", str(magic.folder / "home"))
+    monkeypatch.setenv("PATH", str(magic.folder))
+    (magic.folder / ".codex").mkdir()
+    (magic.folder / ".codex" / "config.toml").write_text(
+        '[mcp_servers.a]\ncommand = "npx"\n[mcp_servers.b]\nurl = "http://h"\nbearer_token_env_var = "NOT_SET"\n'
+        '[mcp_servers.c]\nurl = "http://h"\nenabled_tools = ["x"]\n[mcp_servers.d]\ncommand = "npx"\nenabled = false\n'
+    )
+    listing = await magic("config")
+    assert [(row["server"], row["state"], row["host"]) for row in listing] == [
+        ("a", "missing", "Codex"),
+        ("b", "wrong", "Codex"),
+        ("c", "ready", "Codex"),
+        ("d", "disabled", "Codex"),
+    ]
+    problems = [str(row["problem"] or "") for row in listing]
+    assert problems[0] == "no program 'npx': it comes with Node.js, https://nodejs.org"
+    assert problems[1].endswith("server 'b': the variable NOT_SET is not set (environment, .env).")
+    assert listing[2]["without effect"] == "enabled_tools"
+    (magic.folder / "mcp_magic.toml").write_text('[servers.own]\ncommand = "npx"\n')
+    assert [row["server"] for row in await magic("config mcp_magic.toml")] == ["own"]
+
+
+async def test_project_of_a_stranger_starts_nothing_by_itself(magic, monkeypatch):
+    monkeypatch.setenv("LIBRARY_TOKEN", "t0ken-of-mine")
+    (magic.folder / ".codex").mkdir()
+    (magic.folder / ".codex" / "config.toml").write_text(
+        '[mcp_servers.it]\nurl = "http://127.0.0.1:1/mcp"\nbearer_token_env_var = "LIBRARY_TOKEN"\n'
+    )
+    for line in ("connect it", "connect --config .codex/config.toml", "up .codex/config.toml"):
+        error = await magic.error(errors.DeniedError, line)
+        assert "give LIBRARY_TOKEN of your environment or .env to the server it" in error
+    error = await magic.error(errors.ConfigError, "up")
+    assert "Another host's servers: `%mcp up .codex/config.toml`." in error
+    listing = await magic("up .codex/config.toml --dry-run")
+    assert (listing[0]["server"], listing[0]["done"]) == ("it", "connect")
+    assert "needs your approval: give LIBRARY_TOKEN" in listing.note
+    assert "it" not in host
+
+
 async def test_variables_are_targets_and_options(magic):
     connection = await magic("connect mine --trust", mine=load("showcase_server").server)
     assert connection.name == "mine"
