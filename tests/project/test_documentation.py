@@ -33,6 +33,11 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "connect -- npx": "needs npm; tests/kernel/test_everything.py runs it",
         "everything:get-sum": "the same",
     },
+    "docs/adding.md": {
+        "config.toml": "no such files; tests/ipython/commands/test_connect.py has them",
+        "connect github": "the same",
+        "up .vscode/mcp.json": "the same",
+    },
     "docs/agent.md": {"postgresql://": AWAY, "openai:gpt-5": "needs a key", "Where is it warmer": "needs a key"},
     "docs/contracts.md": {"shop=shop_next": "no such servers; tests/server/test_verification.py"},
     "docs/debugging.md": {"%mcp replay 12": "the number depends on what went before"},
