@@ -141,6 +141,7 @@ class Place:
     host: Host
     base: Path  # the folder that it configures
     personal: bool  # whether its commands run where the kernel runs
+    everywhere: bool = False  # whether it is for all of the user's projects
 
 
 def project_files(folder: Path) -> list[Path]:
@@ -168,7 +169,7 @@ def place_of(path: Path, home: Path, environ: Mapping[str, str]) -> Place:
     base = path.parents[max(1, len(PurePath(pattern).parts)) - 1]
     owners = [other for other in HOSTS if path in _personal_files(other, home, environ)]
     if owners:
-        return Place(path, owners[0], base, personal=True)
+        return Place(path, owners[0], base, personal=True, everywhere=True)
     if host is None:
         named = [other for other in HOSTS if path.name in [PurePath(file).name for file in other.personal]]
         host = named[0] if named else _BY_NAME[_BY_SUFFIX[path.suffix]] if path.suffix in _BY_SUFFIX else _UNKNOWN
@@ -325,7 +326,7 @@ def translate(
             table[key] = references.translate(value)
     _rename(table)
     if "command" in table and ("sandbox" in table or fields.get("sandboxEnabled")):  # VS Code
-        table["sandbox"] = of_vscode(fields.get("sandbox"), str(fields.get("cwd") or "."))
+        table["sandbox"] = of_vscode(fields.get("sandbox"), str(fields.get("cwd") or variables.workspace or "."))
     if fields.get("sandboxEnabled") is False:
         table.pop("sandbox", None)
     _merge(table, _ENVIRONMENTS, _environment(table, variables, without))

@@ -379,7 +379,7 @@ def load_config(
     if path.name == CLAUDE_CODE and isinstance(data, Mapping):
         return _claude_code(data, place, environ, directory or working_directory())
     base, cwd = place.base, None if place.personal else place.base
-    workspace = (directory or working_directory()) if place.personal and base != home else None
+    workspace = (directory or working_directory()) if place.everywhere else None
     return parse_servers(data, source=str(path), environ=environ, base=base, cwd=cwd, place=place, workspace=workspace)
 
 

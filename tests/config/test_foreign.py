@@ -12,6 +12,7 @@ import pytest
 from mcp_magic.config.foreign import personal_files
 from mcp_magic.config.parsing import LARGEST, LARGEST_YAML
 from mcp_magic.config.project import find_declaration, load_declaration, loosened
+from mcp_magic.config.sandbox import make_sandbox
 from mcp_magic.config.servers import discover_servers, is_personal, load_config
 from mcp_magic.config.specs import AuthOptions, HttpSpec, SseSpec, StdioSpec
 from mcp_magic.errors import ConfigError
@@ -46,7 +47,7 @@ def environ(home):
 def own(home, project, environ):
     entries = discover_servers(project, home=home, environ=environ)
     entries = [entry for entry in entries if Path(entry.source).is_relative_to(home)]
-    return {entry.name: entry for entry in entries if entry.name != "search"}  # which has to ask
+    return {entry.name: entry for entry in entries}
 
 
 def npx(*args: str, **rest: Any) -> StdioSpec:
@@ -54,6 +55,7 @@ def npx(*args: str, **rest: Any) -> StdioSpec:
 
 
 def test_files_of_each_host_become_specs(own, home, project):
+    walls = {"read": ["/"], "write": ["~/.npm", str(project)], "net": ["registry.npmjs.org"]}
     node = StdioSpec(command="node", args=(f"{project}/server.js",))
     codex = {"LIBRARY_TOKEN": "library-t0ken", "CACHE": "/tmp/library"}
     gemini = {"DATABASE": "pg://db", "KEY": "library-t0ken"}
@@ -64,6 +66,8 @@ def test_files_of_each_host_become_specs(own, home, project):
         "docs": HttpSpec(
             url="https://docs.example/mcp", fallback=True, auth=AuthOptions(mode="oauth", client_id="example-client")
         ),
+        "search": npx("search", env={"KEY": "${input:search-key}"}),
+        "walled": StdioSpec(command="npx", sandbox=make_sandbox(walls, home)),
         "worked-on": node,
         "of-a-profile": StdioSpec(command="uvx", args=("mcp-server-time",)),
         "library": npx("@example/library", "--root=${HOME}", env=codex, timeout=20),
@@ -101,7 +105,6 @@ def test_files_of_each_host_become_specs(own, home, project):
 def test_what_is_not_understood_is_refused_or_named(own):
     problems = {name: str(entry.problem).partition(f"{name!r}: ")[2] for name, entry in own.items() if entry.problem}
     assert {name: problem.partition(": ")[0] for name, problem in problems.items()} == {
-        "walled": "sandboxEnabled",
         "cloud": "authProviderType",
         "developer": "type",
     }
