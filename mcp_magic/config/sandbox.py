@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,16 @@ from mcp_magic.config.parsing import (
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 PRESETS = ("npx", "uvx", "python")
 """Names of what is allowed for a kind of command; `mcp_magic.sandbox.presets` says what that is."""
+
+_PRESET_COMMANDS = {
+    "npx": re.compile(r"npx(\.cmd|\.exe)?|npm(\.cmd|\.exe)? (exec|x)", re.IGNORECASE),
+    "uvx": re.compile(r"uvx(\.exe)?|uv(\.exe)? (tool run|run)", re.IGNORECASE),
+    "python": re.compile(r"(python|pypy)[\d.]*(\.exe)?", re.IGNORECASE),
+}
 
 _PATH_KEYS = ("read", "write", "deny")
 _LIST_KEYS = (*_PATH_KEYS, "net", "preset")
@@ -101,6 +107,20 @@ class Sandbox:
 def describe(sandbox: Sandbox | None) -> str:
     """Say what a stdio server may do: what its sandbox allows, or that it has none."""
     return "not isolated" if sandbox is None else sandbox.describe()
+
+
+def with_preset(sandbox: Sandbox, command: str, args: Sequence[str]) -> Sandbox:
+    """Return a sandbox with the preset of a command, unless it names one itself.
+
+    >>> with_preset(Sandbox(), "/usr/bin/npx", ("-y", "@acme/server")).line
+    'npx'
+    """
+    name = re.split(r"[/\\]", command)[-1]
+    lines = [" ".join((name, *args[:count])) for count in range(3)]
+    for preset, pattern in _PRESET_COMMANDS.items():
+        if not sandbox.preset and any(map(pattern.fullmatch, lines)):
+            return replace(sandbox, preset=(preset,))
+    return sandbox
 
 
 def short_path(path: str) -> str:

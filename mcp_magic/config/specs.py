@@ -30,7 +30,7 @@ from mcp_magic.config.masking import (
 )
 from mcp_magic.config.parsing import FieldError, kind_of, path_of, read_bytes, reject_unknown
 from mcp_magic.config.references import AUTH_FIELDS, Input, SecretUse, fill_references, find_references
-from mcp_magic.config.sandbox import Sandbox, describe
+from mcp_magic.config.sandbox import Sandbox, describe, with_preset
 from mcp_magic.schema.secrets import MASK, is_declared_secret
 
 if TYPE_CHECKING:
@@ -364,7 +364,8 @@ class StdioSpec(Spec):
     @property
     def isolation(self) -> str:
         """What the server may reach, for messages."""
-        return describe(self.sandbox)
+        sandbox = self.sandbox
+        return describe(sandbox if sandbox is None else with_preset(sandbox, self.command, self.args))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

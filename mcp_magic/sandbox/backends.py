@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic.config.parsing import SERVER_FILES
-from mcp_magic.config.sandbox import Sandbox, short_path, split_target
+from mcp_magic.config.sandbox import Sandbox, short_path, split_target, with_preset
 from mcp_magic.errors import MissingDependencyError, TargetError
 from mcp_magic.sandbox import launch
-from mcp_magic.sandbox.presets import PRESETS
+from mcp_magic.sandbox.presets import Needs, needs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +36,30 @@ class Program:
     env: Mapping[str, str]
     cwd: str
 
+    @property
+    def path(self) -> str:
+        """The folders in which programs are found."""
+        return self.env.get("PATH", os.environ.get("PATH", os.defpath))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A program and the rights that it runs with; their paths have no symbolic links."""
+
+    program: Program
+    sandbox: Sandbox
+    reads: tuple[str, ...]  # what it needs to run, links too
+    refuses: tuple[str, ...] = ()  # system calls that it does not need
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What runs before the server, once."""
+
+    step: Step
+    package: str
+    stamp: Path  # the file that is written after it
+
 
 class Backend(Protocol):
     """A way to isolate a program."""
@@ -45,8 +69,8 @@ class Backend(Protocol):
     def problem(self) -> str:
         """Return why it cannot be used here and what would help, or ""."""
 
-    def wrap(self, program: Program, sandbox: Sandbox) -> Program:
-        """Return the program that runs `program` inside; raise TargetError if it cannot do what the sandbox says."""
+    def wrap(self, server: Step, before: Preparation | None) -> Program:
+        """Return the program that runs a server inside; raise TargetError if it cannot do what the sandbox says."""
 
 
 # What every server needs to run.
@@ -121,19 +145,36 @@ def _interpreter(file: Path) -> list[Path]:
     return [Path(word) for word in words[:1]]
 
 
-def expanded(sandbox: Sandbox) -> Sandbox:
+def _extended(sandbox: Sandbox, needs: Sequence[Needs]) -> Sandbox:
     """Return a sandbox with what its presets allow."""
     read, write, net = [*sandbox.read], [*sandbox.write], [*sandbox.net]
-    for name in sandbox.preset:
-        preset = PRESETS[name]
-        read += [path for path in map(_absolute, preset.read) if Path(path).exists()]
-        write += map(_absolute, preset.write)
-        net += preset.net
-    return replace(sandbox, read=tuple(read), write=tuple(write), net=tuple(dict.fromkeys(net)), preset=())
+    for need in needs:
+        read += map(os.path.realpath, need.read)
+        write += map(os.path.realpath, need.write)
+        net += need.net
+    read, write, net = (list(dict.fromkeys(words)) for words in (read, write, net))
+    return replace(sandbox, read=tuple(read), write=tuple(write), net=tuple(net), preset=())
 
 
-def _absolute(path: str) -> str:
-    return os.path.realpath(Path(path).expanduser())
+def _reads(program: Program, needs: Sequence[Needs]) -> tuple[str, ...]:
+    """Return what a program needs to run, with the programs that its presets name."""
+    folder = Path(program.cwd)
+    paths = needed_by(Path(program.command), folder, program.args)
+    for name in (name for need in needs for name in need.programs):
+        if command := shutil.which(name, path=program.path):
+            paths += needed_by(Path(command).absolute(), folder, ())
+    return tuple(dict.fromkeys(map(str, paths)))
+
+
+def _preparation(program: Program, sandbox: Sandbox, needs: Sequence[Needs]) -> Preparation | None:
+    """Return how the package of a server is installed, if it is to be."""
+    for need in needs:
+        if (first := need.installation) is not None:
+            installer = replace(program, args=first.args, env={**first.env, **program.env})
+            rights = replace(sandbox, read=(), write=(), net=first.net)
+            step = Step(installer, _extended(rights, [need]), _reads(installer, needs))
+            return Preparation(step, first.package, first.stamp)
+    return None
 
 
 def _check_paths(sandbox: Sandbox) -> None:
@@ -176,6 +217,22 @@ def landlock_abi() -> int:
     return max(version, 0)
 
 
+REFUSED_CALLS = (
+    "listen",  # without a bind before, it listens on a port of all addresses
+    *("chroot", "syslog", "clock_settime", "settimeofday", "clock_adjtime"),  # of root
+    *("setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "ioprio_set"),
+)
+"""System calls that reach beyond the sandbox and that sandlock lets through."""
+
+OWNING_CALLS = (
+    *("chown", "fchown", "lchown", "fchownat"),
+    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
+)
+CHANGING_CALLS = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat")
+"""They change what belongs to this user everywhere, because Landlock does not look at them. Installations need all, and
+servers that write need to change modes and times."""
+
+
 class Sandlock:
     """sandlock, in a process of its own that starts the server (`launch.py`)."""
 
@@ -193,27 +250,37 @@ class Sandlock:
             return f"sandlock needs Linux 6.12 with Landlock; Linux {os.uname().release} here has {has}"
         return ""
 
-    def wrap(self, program: Program, sandbox: Sandbox) -> Program:
-        """Return the program that runs `program` inside."""
+    def wrap(self, server: Step, before: Preparation | None) -> Program:
+        """Return the program that runs a server inside."""
         found = find_spec("sandlock")
         assert found is not None
         assert found.origin is not None
-        needed = needed_by(Path(program.command), Path(program.cwd), program.args)
-        policy = {
-            "path": str(Path(found.origin).parent.parent),
-            "env": dict(program.env),
+        policy = {"path": str(Path(found.origin).parent.parent), **self._policy(server)}
+        if before is not None:
+            policy["before"] = {
+                **self._policy(before.step),
+                "command": [before.step.program.command, *before.step.program.args],
+                "package": before.package,
+                "stamp": str(before.stamp),
+            }
+        program = server.program
+        args = ("-I", "-S", launch.__file__, "--", program.command, *program.args)
+        return Program(sys.executable, args, {launch.VARIABLE: json.dumps(policy)}, program.cwd)
+
+    def _policy(self, step: Step) -> dict[str, Any]:
+        sandbox = step.sandbox
+        limits = {"max_memory": sandbox.memory, "max_processes": sandbox.processes}
+        return {
+            "env": dict(step.program.env),
             "sandlock": {
-                "fs_readable": _existing((*SYSTEM, *map(str, needed), *sandbox.read)),
+                "fs_readable": _existing((*SYSTEM, *step.reads, *sandbox.read)),
                 "fs_writable": _existing((*DEVICES, *sandbox.write)),
                 "fs_denied": [*sandbox.deny],
                 "net_allow": [*map(_target, sandbox.net)],
-                **({"max_memory": sandbox.memory} if sandbox.memory else {}),
-                **({"max_processes": sandbox.processes} if sandbox.processes else {}),
+                "extra_deny_syscalls": [*REFUSED_CALLS, *step.refuses],
+                **{name: value for name, value in limits.items() if value},
             },
         }
-        args = ("-I", "-S", launch.__file__, "--", program.command, *program.args)
-        env = {launch.VARIABLE: json.dumps(policy)}
-        return Program(sys.executable, args, env, program.cwd)
 
 
 def _existing(paths: Iterable[str]) -> list[str]:
@@ -260,9 +327,15 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     command = shutil.which(cwd / spec.command if os.sep in spec.command else spec.command, path=path)
     if command is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), spec.command)
-    sandbox = expanded(spec.sandbox)
-    _check_paths(sandbox)
-    _make_folders(sandbox.write)
-    program = backend.wrap(Program(str(Path(command).absolute()), spec.args, spec.env, str(cwd)), sandbox)
+    _check_paths(spec.sandbox)
+    _make_folders(spec.sandbox.write)
+    presets = with_preset(spec.sandbox, spec.command, spec.args).preset
+    needs = [needs_of(preset, spec.args, spec.env, cwd) for preset in presets]
+    env = {**{name: value for need in needs for name, value in need.env.items()}, **spec.env}
+    server = Program(str(Path(command).absolute()), spec.args, env, str(cwd))
+    before = _preparation(replace(server, env=spec.env), spec.sandbox, needs)
+    refuses = (*OWNING_CALLS, *(() if spec.sandbox.write else CHANGING_CALLS))
+    step = Step(server, _extended(spec.sandbox, needs), _reads(server, needs), refuses)
+    program = backend.wrap(step, before)
     changes: dict[str, Any] = {"command": program.command, "args": program.args, "env": program.env}
     return replace(spec, sandbox=None, **changes)

@@ -22,6 +22,10 @@ import tempfile
 import threading
 from contextlib import suppress
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 VARIABLE = "MCP_MAGIC_SANDBOX"
 """The environment variable that holds the policy."""
 
@@ -46,11 +50,31 @@ def main(arguments: list[str]) -> int:
     sys.path.append(policy["path"])
     scratch = tempfile.mkdtemp(prefix="mcp_magic-sandbox-")
     try:
-        code = _run(command, policy, scratch)
+        code = _prepare(policy["before"], scratch) if "before" in policy else 0
+        if code == 0:
+            code = _run(command, policy, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if code < 0:
         _end_by(-code)
+    return code
+
+
+def _prepare(policy: dict[str, Any], scratch: str) -> int:
+    """Install the package of the server; return an exit code. Its output goes to stderr: stdout is the server's."""
+    _say(f"installing {policy['package']}")
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        code = _run(policy["command"], policy, scratch, reads=False)
+    finally:
+        os.dup2(ours, 1)
+        os.close(ours)
+    if code == 0:
+        os.close(os.open(policy["stamp"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    elif code > 0 and os.access(policy["stamp"], os.F_OK):
+        _say(f"{policy['package']} stays as it was installed before")
+        return 0
     return code
 
 
@@ -64,19 +88,19 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _run(command: list[str], policy: dict[str, object], scratch: str) -> int:
+def _run(command: list[str], policy: dict[str, Any], scratch: str, *, reads: bool = True) -> int:
     try:
-        from sandlock import Sandbox
+        from sandlock import Sandbox, StdioMode
     except Exception as error:
         return _fail(f"sandlock cannot be imported: {error}")
-    options = dict(policy["sandlock"])  # type: ignore[call-overload]
+    options = dict(policy["sandlock"])
     options["fs_writable"] = [*options["fs_writable"], scratch]
-    options["env"] = {"TMPDIR": scratch, "TMP": scratch, "TEMP": scratch, **policy["env"]}  # type: ignore[dict-item]
+    options["env"] = {"TMPDIR": scratch, "TMP": scratch, "TEMP": scratch, **policy["env"]}
     ended, end = os.pipe()
     _adopt_orphans()
     _wake_on_signals(end)
     try:
-        process = Sandbox(**options).popen(command)
+        process = Sandbox(**options).popen(command, stdin=StdioMode.INHERIT if reads else StdioMode.NULL)
     except Exception as error:
         return _fail(_unresolved(options["net_allow"]) or f"{error}: this system refuses a part of the policy")
     results = []
