@@ -1121,44 +1121,35 @@ async def run_agent(
     screen: Screen | None = None,
     greeting: str = "",
     notes: Iterable[NoteEvent] = (),
-    whole: str = "",
 ) -> AgentRun:
     """Make a run: it goes on with its thread, and `run` then has what came of it.
 
     An interrupted or failed run raises, and the thread keeps what was done. The `greeting` is a note at the beginning
-    of a thread; the `notes` come with every request. `whole` is the id of an evaluation that the run belongs to: the
-    consent rules of that id hold in all its runs, until the evaluation forgets them, and no thread is left to go on.
+    of a thread; the `notes` come with every request.
     """
     if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
         asyncio.get_running_loop().run_in_executor(None, markdown, "")
     live = _Live(run.transcript, screen)
     drafts = None if screen is None else Drafts()
-    context = RunContext(
-        whole or uuid.uuid4().hex, asker, before_asking=live.wait_for, programs=run.programs, drafts=drafts
-    )
+    context = RunContext(uuid.uuid4().hex, asker, before_asking=live.wait_for, programs=run.programs, drafts=drafts)
     config: Any = {"configurable": {"thread_id": run.thread}}
     start = time.perf_counter()
-    before = [] if whole else await _mend(graph, config, {})
-    request = HumanMessage(run.request, id=uuid.uuid4().hex)
-    live.tell(RequestEvent(run.request))
+    before = await _mend(graph, config, {})
+    request = _begin(run, live)
     if greeting and not before:
         live.tell(NoteEvent(greeting))
     for note in notes:
         live.tell(note)
     try:
         with agent_span(asker, run.model):
-            await _follow(graph, request, config, context, live, is_brief=bool(whole))
+            await _follow(graph, request, config, context, live)
         run.transcript.finish()
         live.flush()
         run.messages = _since(request.id, (await graph.aget_state(config)).values["messages"])
         run.stopped = stop_of(run.messages[-1]) if run.messages else ""
         await prune(graph.checkpointer, run.thread)
     except BaseException as error:
-        run.stopped = "error" if isinstance(error, Exception) else "interrupted"
-        if isinstance(error, CallCancelledError):  # by Stop: a cancelled call is an answer to the model
-            run.stopped = "stopped"
-        run.transcript.interrupted()
-        live.flush()
+        _break_off(error, run, live)
 
         async def repair() -> list[Any]:
             with suppress(Exception):  # the cause may have damaged the file as well; the first error counts
@@ -1168,33 +1159,85 @@ async def run_agent(
             return []
 
         run.messages = _since(request.id, await asyncio.shield(repair()))
-        _explain(error, run, live, can_go_on=not whole)
+        _explain(error, run, live, can_go_on=True)
         if run.stopped != "stopped":
             raise
     finally:
         if drafts is not None:
             drafts.end(drafts.apps)
-        if not whole:
-            host.consent.forget_run(context.run or "")
+        host.consent.forget_run(context.run or "")
         run.seconds = time.perf_counter() - start
     return run
 
 
-async def _follow(
+async def run_alone(
     graph: CompiledStateGraph[Any, Any, Any, Any],
-    request: HumanMessage,
-    config: Any,
-    run: RunContext,
-    live: _Live,
+    run: AgentRun,
+    before: Sequence[BaseMessage] = (),
     *,
-    is_brief: bool,
+    asker: str,
+    whole: str,
+) -> AgentRun:
+    """Make a run that nobody watches, on no thread: the graph has no checkpointer. `run` has what came of it.
+
+    An interrupted or failed run raises.
+
+    Args:
+        graph: The graph of the agent.
+        run: The run.
+        before: The conversation before the request.
+        asker: Who calls the tools.
+        whole: The id of an evaluation that the run belongs to: the consent rules of that id hold in all its runs.
+    """
+    live = _Live(run.transcript, None)
+    context = RunContext(whole, asker, programs=run.programs)
+    start = time.perf_counter()
+    messages: list[BaseMessage] = [*before, _begin(run, live)]
+    first = len(before)
+    stream: Any = graph.astream({"messages": messages}, context=context, stream_mode=["custom", "values"])
+    try:
+        with agent_span(asker, run.model):
+            async for mode, part in stream:
+                if mode == "values":
+                    messages = part["messages"]
+                else:
+                    live.tell(part)
+        run.transcript.finish()
+        run.messages = messages[first:]
+        run.stopped = stop_of(messages[-1])
+    except BaseException as error:
+        _break_off(error, run, live)
+        run.messages = _answered(messages, context.answers)[first:]
+        _explain(error, run, live, can_go_on=False)
+        if run.stopped != "stopped":
+            raise
+    finally:
+        run.seconds = time.perf_counter() - start
+    return run
+
+
+def _begin(run: AgentRun, live: _Live) -> HumanMessage:
+    """Return the message of a request, which is displayed."""
+    live.tell(RequestEvent(run.request))
+    return HumanMessage(run.request, id=uuid.uuid4().hex)
+
+
+def _break_off(error: BaseException, run: AgentRun, live: _Live) -> None:
+    """Let a run say how it ended early."""
+    run.stopped = "error" if isinstance(error, Exception) else "interrupted"
+    if isinstance(error, CallCancelledError):  # by Stop: a cancelled call is an answer to the model
+        run.stopped = "stopped"
+    run.transcript.interrupted()
+    live.flush()
+
+
+async def _follow(
+    graph: CompiledStateGraph[Any, Any, Any, Any], request: HumanMessage, config: Any, run: RunContext, live: _Live
 ) -> None:
-    # "sync" stores each step before the next begins, because a kernel may end at any time. Of a run that nobody
-    # watches, and whose thread is not kept, only the turns and the end are of use.
-    modes: Any = ["custom"] if is_brief else ["custom", "messages"]
-    durability: Literal["exit", "sync"] = "exit" if is_brief else "sync"
+    # "sync" stores each step before the next begins, because a kernel may end at any time
+    modes: Any = ["custom", "messages"]
     turns = 0
-    stream = graph.astream({"messages": [request]}, config, context=run, stream_mode=modes, durability=durability)
+    stream = graph.astream({"messages": [request]}, config, context=run, stream_mode=modes, durability="sync")
     async for mode, part in stream:
         event: Any = part if mode == "custom" else _text(part)
         if event is None:
@@ -1284,17 +1327,22 @@ async def _mend(
     """Answer the calls that a run left open, since no provider continues such a thread; return its messages."""
     state = await graph.aget_state(config)
     before: list[BaseMessage] = state.values.get("messages", [])
-    waiting = unanswered(before)
-    if not waiting and not state.tasks:
+    if not unanswered(before) and not state.tasks:
         return before
     # `aupdate_state` drops pending writes, such as those of the last step of a run that broke off, although
     # `aget_state` shows them. So all messages are written again.
+    messages = _answered(before, answers)
+    await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
+    return messages
+
+
+def _answered(before: Sequence[BaseMessage], answers: Mapping[str, ToolMessage]) -> list[BaseMessage]:
+    """Return messages with an answer to each call: one of `answers`, or that the call was interrupted."""
     messages = [*before]
-    for call in waiting:
+    for call in unanswered(before):
         facts: Any = {"tool_call_id": call["id"], "name": call["name"] or "unknown", "status": "error"}
         missing = ToolMessage(INTERRUPTED, artifact={"interrupted": True}, **facts)
         messages.append(answers.get(call["id"]) or missing)
-    await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
     return messages
 
 

@@ -1,6 +1,6 @@
 """The runs of an evaluation: each case, several times, with each model and variant of the tools, scored as it ends.
 
-A run is one of an agent (`agent/graph.py`) on a thread of its own, or with `tools_only` an agent's first turn, which
+A run is one of an agent (`agent/graph.py`) on no thread, or with `tools_only` an agent's first turn, which
 calls nothing. Each model has its own workers and its own pace, so a slow one holds up no other. First comes one run of
 every case, then the second of every case: an evaluation that is interrupted has seen all cases.
 
@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.messages import HumanMessage, convert_to_messages, messages_from_dict, messages_to_dict
-from langgraph.checkpoint.memory import InMemorySaver
 
 from mcp_magic._text import did_you_mean, free_name, join_names, plural
 from mcp_magic.agent.builtin import SEARCH_TOOLS, WAIT_FOR_JOB
@@ -36,7 +35,7 @@ from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.cost import cost_of
 from mcp_magic.agent.entries import artifact_of, is_turn, stop_of
 from mcp_magic.agent.failures import model_name
-from mcp_magic.agent.graph import build_graph, first_turns, run_agent
+from mcp_magic.agent.graph import build_graph, first_turns, run_alone
 from mcp_magic.agent.models import make_model
 from mcp_magic.agent.run import AgentRun, usage_of
 from mcp_magic.agent.settings import AgentSettings
@@ -132,6 +131,8 @@ class EvaluationOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ArgumentsError(f"{name}={value!r}: a number above 0 is expected")
+        if self.agent.ask != "host":
+            raise ArgumentsError(f"ask={self.agent.ask!r}: nobody resumes a run of an evaluation; leave it out")
 
 
 OPTIONS = tuple(option.name for option in fields(EvaluationOptions))
@@ -545,8 +546,7 @@ class _Bench:
         bounds: Any = {"max_cost": options.max_cost, "max_tokens": options.max_tokens}
         settings = replace(options.agent, surfaces=surfaces, **bounds)
         self.arm = arm
-        self._host, self._whole = host, whole
-        self._threads = InMemorySaver()
+        self._whole = whole
         self._graph: Any = None
         self._first_turn: Callable[[Sequence[BaseMessage]], Awaitable[AIMessage]] | None = None
         self.registry = registry_of(host, settings)
@@ -554,7 +554,7 @@ class _Bench:
         if options.tools_only:
             self._first_turn = first_turns(arm.chat, host, settings)
         else:
-            self._graph = build_graph(arm.chat, host, settings, checkpointer=self._threads)
+            self._graph = build_graph(arm.chat, host, settings)
 
     async def prepare(self) -> Scorer:
         """Read the tools, and return what scores the calls of them."""
@@ -588,13 +588,7 @@ class _Bench:
                 run.seconds = time.perf_counter() - start
                 run.transcript = Transcript.from_messages(run.messages)
             return
-        try:
-            if before:
-                config: Any = {"configurable": {"thread_id": run.thread}}
-                await self._graph.aupdate_state(config, {"messages": before}, as_node="stop")
-            await run_agent(self._graph, self._host, run, asker=ASKER, whole=self._whole)
-        finally:
-            await self._threads.adelete_thread(run.thread)
+        await run_alone(self._graph, run, before, asker=ASKER, whole=self._whole)
 
 
 class _Lane:
