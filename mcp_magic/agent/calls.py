@@ -141,7 +141,8 @@ class Planner:
         elif offer is None:
             planned.problem = no_tool(name, self.offers)
             people = [choice.person_name for choice in self.offers.values()]
-            planned.shown_problem = no_tool(Names(()).person(name), people)
+            shown = Names(()).person(name)
+            planned.shown_problem = planned.problem if shown in people else no_tool(shown, people)
         else:
             planned.take(own_arguments(arguments, offer.renamed), offer.tool.input_schema)
             if not planned.problem:

@@ -75,7 +75,9 @@ class Match:
     pairs: tuple[tuple[str | None, str | None], ...] = ()
 
     def __str__(self) -> str:
-        return "; ".join(self.differences) or "right"
+        counts = Counter(self.differences)
+        texts = [text if count == 1 else f"{text} ({count:,} times)" for text, count in counts.items()]
+        return "; ".join(texts) or "right"
 
 
 class Matcher:

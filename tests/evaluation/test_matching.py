@@ -234,6 +234,11 @@ def test_calls_meet_an_expectation(expected, calls, verdict, difference):
     assert len(result.differences) == (difference != "")
 
 
+def test_equal_differences_are_counted():
+    result = match(f"-> {A}", *[OSLO] * 4)
+    assert str(result) == "weather:get_weather location='Oslo' is not expected (3 times)"
+
+
 def test_pairs_say_which_tool_was_taken_for_which():
     weather, compare = "weather:get_weather", "weather:compare"
     assert match(f"-> {A}, {C}", BOTH).pairs == ((weather, None), (compare, compare))

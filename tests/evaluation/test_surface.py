@@ -9,6 +9,7 @@ import pytest
 from mcp_types import Tool
 
 from mcp_magic.agent.tools import Registry
+from mcp_magic.agent.transcript import Transcript
 from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
@@ -85,6 +86,7 @@ async def test_what_the_model_does_not_read_cannot_be_called(host, shop, surface
     assert (status, shop.called) == ("error", [])
     assert text.startswith(f"there is no tool '{name}'.")
     assert text.endswith("There are: shop__cost, shop__wait, shop__fail")
+    assert "Did you mean 'shop:price'" not in str(Transcript.from_messages(played.messages))
 
 
 async def test_consent_is_asked_about_the_real_tool_and_says_so(host, shop, surface):
