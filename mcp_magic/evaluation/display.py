@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcp_magic.agent.run import AgentRun
-    from mcp_magic.evaluation.judge import Opinion
     from mcp_magic.evaluation.run import Plan, Trial
 
 
@@ -38,8 +37,8 @@ def outcome_parts(plan: Plan) -> list[Part]:
     parts = [_table(plan)] if any(trial.match for trial in plan.trials.values()) else []
     for notes in (_differences(plan), errors(plan)):
         parts += [Part.stack(*map(Part.note, notes))] if notes else []
-    if opinions := [trial.opinion for trial in plan.trials.values() if trial.opinion is not None]:
-        parts.append(Part.note(_about(opinions)))
+    if any(trial.opinion is not None for trial in plan.trials.values()):
+        parts.append(Part.note(_about_judges(plan.ended)))
     return [*parts, *_wrong(plan)]
 
 
@@ -64,7 +63,8 @@ def _table(plan: Plan) -> Part:
         interval = f"{share.low:.0%} to {share.high:.0%}" if share else "-"
         names = [one_line(name, 60) for name in (arm.model, *([arm.variant] if has_variants else []))]
         drawn = bar(share.low, share.high, share.value, str(share)) if share else Markup()
-        start, end = [*names, texts[0]], [*texts[1:], len(plan.of(number))]
+        made, scored = len(plan.of(number)), share.runs if share else 0
+        start, end = [*names, texts[0]], [*texts[1:], made if scored == made else f"{scored:,} of {made:,}"]
         plain.append([*start, interval, *end])
         rich.append([*start, joined([interval, drawn], " "), *end])
     markup, _ = document.table(headers, rich, limit=document.display.bytes)
@@ -143,12 +143,13 @@ def _why(plan: Plan, trial: Trial, trials: Sequence[Trial], scored: int) -> str:
     return f"{one_line(plan.cases[trial.case].name, 80)} ({len(trials)} of {scored} wrong{by}): {why}"
 
 
-def _about(opinions: Sequence[Opinion]) -> str:
-    """Return how many runs were judged by a model, and for how many tokens."""
-    names = join_names(dict.fromkeys(one_line(opinion.judge, 60) for opinion in opinions), 4)
-    tokens = sum(opinion.tokens for opinion in opinions)
-    used = f", for {tokens:,} tokens" if tokens else ""
-    return f"In {plural(len(opinions), 'runs')} an opinion of {names} decides{used}"
+def _about_judges(trials: Sequence[Trial]) -> str:
+    """Return how many runs were judged by a model, and how many tokens and dollars judges took in all."""
+    judges = [one_line(trial.opinion.judge, 60) for trial in trials if trial.opinion is not None]
+    tokens, dollars = (sum(getattr(trial.judging, name) for trial in trials) for name in ("tokens", "dollars"))
+    figures = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${dollars:.2g}"] if dollars else [])]
+    used = f", for {' and '.join(figures)}" if figures else ""
+    return f"In {plural(len(judges), 'runs')} an opinion of {join_names(dict.fromkeys(judges), 4)} decides{used}"
 
 
 def called(trial: Trial) -> str:

@@ -12,6 +12,8 @@ import asyncio
 import hashlib
 import json
 import re
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +27,7 @@ from mcp_magic.agent.models import in_turn, make_model
 from mcp_magic.agent.run import usage_of
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.text import one_line, shorten
-from mcp_magic.errors import ArgumentsError, ModelError
+from mcp_magic.errors import ArgumentsError, MCPMagicError, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,6 +95,32 @@ class Opinion:
         return f"opinion of {self.judge}: {self}"
 
 
+@dataclass
+class Usage:
+    """What judges have taken: tokens, and US dollars where the price is known."""
+
+    tokens: int = 0
+    dollars: float = 0.0
+
+    def add(self, message: BaseMessage, model: str) -> None:
+        """Add an answer."""
+        self.tokens += usage_of([message])["total_tokens"]
+        self.dollars += cost_of([message], model) or 0.0
+
+
+_USAGE: ContextVar[Usage | None] = ContextVar("usage of judges", default=None)
+
+
+@contextmanager
+def measured(usage: Usage) -> Iterator[None]:
+    """Add to `usage` what judges take in this context, whatever comes of their answers."""
+    token = _USAGE.set(usage)
+    try:
+        yield
+    finally:
+        _USAGE.reset(token)
+
+
 class Judge:
     """A check of runs by a model; the same run is judged once.
 
@@ -129,8 +157,10 @@ class Judge:
             else:
                 message = await self._ask(record, f"record-{key.hex()}")
                 answer = text_of(message)
-                usage = usage_of([message])["total_tokens"]
-                opinion = replace(self._read(answer), tokens=usage, cost=cost_of([message], self.name))
+                if (usage := _USAGE.get()) is not None:
+                    usage.add(message, self.name)
+                tokens = usage_of([message])["total_tokens"]
+                opinion = replace(self._read(answer), tokens=tokens, cost=cost_of([message], self.name))
                 if store is not None:
                     store.keep_opinion(self, key, answer)
             self._answers[key] = answer
@@ -145,6 +175,10 @@ class Judge:
                 return await in_turn(self._model, lambda: take_turn(self._model, messages))
         except TimeoutError:
             problem = f"no answer within {SECONDS:g} s"
+        except MCPMagicError:
+            raise
+        except Exception as error:  # a bug of the model's class
+            problem = f"{type(error).__name__}: {one_line(str(error), MAX_REASON)}"
         raise ModelError(problem)
 
     def _read(self, answer: str) -> Opinion:

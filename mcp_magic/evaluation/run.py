@@ -46,7 +46,7 @@ from mcp_magic.consent.consent import PERSON, Request
 from mcp_magic.consent.rules import Rule, exactly
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError
-from mcp_magic.evaluation.judge import Judge, Opinion
+from mcp_magic.evaluation.judge import Judge, Opinion, Usage, measured
 from mcp_magic.evaluation.matching import Match, Matcher
 from mcp_magic.evaluation.statistics import Share, share_of
 from mcp_magic.flight.deadline import check_seconds
@@ -79,6 +79,8 @@ MAX_ERROR = 500  # characters of the error of a run
 
 REFUSED = re.compile(r"\(HTTP (?:429|503|529)(?:, to be tried again in (\d+) s)?\)")
 """An error of a model whose provider wants fewer requests (`agent/failures.py`)."""
+
+NO_TOOL = "(no such tool)"  # how the name of a tool ends that was not given to the model
 
 UNJUDGED = "the judge gave no opinion"  # how the error of a run begins whose judge failed
 
@@ -194,6 +196,7 @@ class Trial:
         error: Why it has no outcome, or what kept it from its end; "" if nothing did.
         run: The run of the agent; None if the journal has it.
         opinion: What a judge says of it, if one was asked.
+        judging: What judges have taken for it, also where they gave no opinion.
     """
 
     case: int
@@ -209,6 +212,7 @@ class Trial:
     error: str = ""
     run: AgentRun | None = None
     opinion: Opinion | None = None
+    judging: Usage = field(default_factory=Usage)
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -350,7 +354,8 @@ class Scorer:
             match = self._matcher.match(case.expected, trial.calls)
         if case.check is not None and (match.right or not isinstance(case.check, Judge)):
             try:
-                problem = await _check_problem(case, trial, run, archive)
+                with measured(trial.judging):
+                    problem = await _check_problem(case, trial, run, archive)
             except ModelError as error:
                 trial.error = one_line(f"{UNJUDGED}: {str(error).partition(chr(10))[0]}", MAX_ERROR)
                 return
@@ -363,8 +368,8 @@ class Scorer:
             name, arguments = str(call["name"] or ""), call["args"] if isinstance(call["args"], Mapping) else {}
             if (offer := self._registry.offers.get(name)) is not None:
                 yield offer.person_name, own_arguments(arguments, offer.renamed)
-            elif name not in OWN_TOOLS:
-                yield self._registry.person_name(name), arguments
+            elif name not in OWN_TOOLS:  # it may be the name of a tool that this variant has by another name
+                yield f"{self._registry.person_name(name) or 'a tool without a name'} {NO_TOOL}", arguments
 
 
 def _hindrance(messages: Sequence[BaseMessage]) -> str:
@@ -526,11 +531,8 @@ class Spent:
     def add(self, trial: Trial) -> None:
         """Add a run."""
         self.runs += 1
-        self.tokens += trial.tokens_in + trial.tokens_out
-        self.dollars += trial.cost or 0.0
-        if trial.opinion is not None:
-            self.tokens += trial.opinion.tokens
-            self.dollars += trial.opinion.cost or 0.0
+        self.tokens += trial.tokens_in + trial.tokens_out + trial.judging.tokens
+        self.dollars += (trial.cost or 0.0) + trial.judging.dollars
 
 
 def registry_of(host: Host, settings: AgentSettings) -> Registry:

@@ -57,6 +57,7 @@ async def test_first_word_is_the_verdict(host, answer, right):
         ("No reason to doubt it", "the judge gave no opinion: the answer is neither yes nor no: No reason to doubt it"),
         ("", "the judge gave no opinion: the answer is neither yes nor no: it is empty"),
         (ModelError("no key"), "the judge gave no opinion: no key"),
+        (lambda messages: 3, "the judge gave no opinion: TypeError: 'int' object is not iterable"),
     ],
 )
 async def test_failure_of_a_judge_is_an_error_and_never_right(host, answer, says):
@@ -146,6 +147,25 @@ async def test_tokens_of_judges_count_in_the_budget(host):
     evaluation = await host.evaluate(judged(model, 5), answering(), max_tokens=3000, concurrency=1)
     assert len(evaluation) == 2
     assert "of 3,000 tokens are used" in evaluation.problem
+
+
+@pytest.mark.parametrize("by_function", [False, True], ids=["judge", "function"])
+async def test_answers_that_are_no_opinion_count_in_the_budget(host, by_function):
+    answers = iter(["yes", *["perhaps"] * 9])
+    ask = judge(judging(lambda messages: AIMessage(next(answers), usage_metadata=usage(900))), QUESTION)
+
+    async def check(run):
+        return bool(await ask(run))
+
+    cases = [Case(f"What does a pear cost, {number}?", check=check if by_function else ask) for number in range(9)]
+    evaluation = await host.evaluate(cases, answering(), max_tokens=5000, concurrency=1)
+    assert (len(evaluation), evaluation.df["right"].sum()) == (4, 1)
+
+
+async def test_display_tells_what_judges_cost(host):
+    answer = AIMessage("yes", usage_metadata=usage(100_000), response_metadata={"model_name": "gpt-4o"})
+    evaluation = await host.evaluate(judged(judging(answer)), answering())
+    assert "an opinion of scripted decides, for 100,010 tokens and $0.25" in str(evaluation)
 
 
 async def test_judge_that_hangs_ends(host, monkeypatch):

@@ -379,6 +379,21 @@ async def test_variants_differ_only_in_what_the_model_reads(host, shop):
     assert Counter(tool for tool, _ in shop.called) == {"price": 4, "buy": 2}
 
 
+@pytest.mark.parametrize("tools_only", [True, False])
+async def test_old_name_of_a_renamed_tool_is_wrong(host, shop, tools_only):
+    surface = await host.surface("shop")
+    surface.rename("price", "cost")
+    evaluation = await host.evaluate(PEAR, answering(), {"new": surface}, tools_only=tools_only)
+    assert evaluation.df["right_tool"].tolist() == [False]
+    assert "shop:price (no such tool) item='pear' instead of shop:price item=pear" in str(evaluation)
+    assert shop.called == []
+
+
+async def test_nobody_resumes_a_run_that_waits_for_an_answer(host):
+    with pytest.raises(ArgumentsError, match="ask='interrupt': nobody resumes a run of an evaluation"):
+        await host.evaluate(PEAR, answering(), ask="interrupt")
+
+
 async def test_deleted_tool_is_wrong_where_it_is_expected(host):
     surface = await host.surface("shop")
     del surface["price"]
