@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.evaluation.display import wrong_cases
+from mcp_magic.evaluation.evaluation import FORMAT
 from mcp_magic.evaluation.judge import Judge
 from mcp_magic.evaluation.statistics import compare
 from mcp_magic.results.results import CheckFailedError
@@ -72,23 +74,39 @@ def read_gate(text: str) -> list[Bound]:
         if measure not in MEASURES:
             near = did_you_mean(measure, MEASURES)
             raise ArgumentsError(f"the gate names {measure!r}.{near} There are {join_names(MEASURES, 20)}.")
-        bounds.append(Bound(measure, sign, float(number) / (100 if percent else 1)))
+        bound = Bound(measure, sign, float(number) / (100 if percent else 1))
+        if measure in SHARES and not any(OPERATORS[sign](share, bound.limit) for share in (0, 1)):
+            near = f"; write {measure} {sign} {bound.limit / 100:g}" if 2 <= bound.limit <= 100 else ""
+            raise ArgumentsError(f"nothing meets the gate {str(bound)!r}: {measure} is a share from 0 to 1{near}")
+        bounds.append(bound)
     return bounds
 
 
 def misses(evaluation: Evaluation, bounds: Sequence[Bound]) -> list[str]:
     """Return which bounds are broken by which model and variant. A run without an outcome breaks each of a share."""
-    rows = evaluation.summary.to_dict("records")
     names = [str(arm) for arm, _ in evaluation.outcomes()]
-    problems = [(name, _miss(row, bound)) for name, row in zip(names, rows, strict=True) for bound in bounds]
+    problems = [
+        (name, _miss(row, bound)) for name, row in zip(names, _rows(evaluation), strict=True) for bound in bounds
+    ]
     return [f"{name}: {problem}" for name, problem in problems if problem]
+
+
+def _rows(evaluation: Evaluation) -> list[dict[Hashable, Any]]:
+    """Return the summary of each model and variant, with the number of runs that have no outcome in `open`."""
+    open_runs = _open_runs(evaluation)
+    return [row | {"open": open_runs[arm]} for arm, row in enumerate(evaluation.summary.to_dict("records"))]
+
+
+def _open_runs(evaluation: Evaluation) -> Counter[int]:
+    """Return how many runs of each model and variant have no outcome: they failed, or were not begun."""
+    return Counter(arm for _, arm, _ in evaluation.plan.waiting())
 
 
 def _miss(row: Mapping[Hashable, Any], bound: Bound) -> str:
     """Return how a row of the summary breaks a bound, or ""."""
     value = row[bound.measure]
-    if bound.measure in SHARES and row["failed"]:
-        return f"{plural(row['failed'], 'runs')} without an outcome, so {bound} is not shown"
+    if bound.measure in SHARES and row["open"]:
+        return f"{plural(row['open'], 'runs')} without an outcome, so {bound} is not shown"
     if value is None or value != value:
         return f"{bound.measure} is not known"
     if OPERATORS[bound.sign](value, bound.limit):
@@ -108,11 +126,13 @@ def read_saved(path: Path) -> dict[tuple[str, str], Outcomes]:
     """Return the outcomes of each case, by model and variant.
 
     Raises:
-        ConfigError: The file has no evaluation.
+        ConfigError: The file has no evaluation, or is of a later version.
     """
     content = parse_json(read_text(path, LARGEST_DATA), source=str(path))
     try:
-        arms = content["evaluation"]
+        version, arms = content["mcp_magic"], content["evaluation"]
+        if isinstance(version, int) and version > FORMAT:
+            raise ConfigError(f"{path} is of version {version}, and this one reads {FORMAT}; update mcp-magic")
         saved = {(str(arm["model"]), str(arm["variant"])): _outcomes(arm["outcomes"]) for arm in arms}
     except (TypeError, KeyError, ValueError, AttributeError):
         saved = {}
@@ -122,17 +142,30 @@ def read_saved(path: Path) -> dict[tuple[str, str], Outcomes]:
 
 
 def _outcomes(by_case: Mapping[str, Any]) -> Outcomes:
-    return {str(case): [min(max(float(value), 0.0), 1.0) for value in values] for case, values in by_case.items()}
+    return {str(case): [*map(_outcome, values)] for case, values in by_case.items()}
+
+
+def _outcome(value: Any) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= 1:  # NaN is neither
+        raise ValueError
+    return float(value)
 
 
 def falls(evaluation: Evaluation, saved: dict[tuple[str, str], Outcomes], source: str) -> list[str]:
     """Return what has become worse than in a saved evaluation: the difference, its interval, and the cases.
 
+    A run without an outcome is a problem, too: it might have been worse.
+
     Raises:
         ArgumentsError: They have no case, or no model and variant, in common.
     """
     arms = [*evaluation.outcomes()]
-    problems, pairs = [], 0
+    open_runs, pairs = _open_runs(evaluation), 0
+    problems = [
+        f"{arm}: {plural(open_runs[number], 'runs')} without an outcome, which cannot be compared with {source}"
+        for number, (arm, _) in enumerate(arms)
+        if open_runs[number]
+    ]
     for arm, outcomes in arms:
         before = saved.get((arm.model, arm.variant))
         if before is None and len(arms) == len(saved) == 1:
@@ -149,7 +182,7 @@ def falls(evaluation: Evaluation, saved: dict[tuple[str, str], Outcomes], source
             more = f" and {len(cases) - SHOWN:,} more" if len(cases) > SHOWN else ""
             texts = ", ".join(repr(one_line(name, 60)) for name in cases[:SHOWN])
             problems.append(f"{arm}: {difference} than in {source}: {texts}{more}")
-    if not pairs:
+    if not pairs and not problems:
         raise ArgumentsError(f"{source} has no case of these models and variants, so nothing can be compared")
     return problems
 
@@ -184,7 +217,7 @@ def check(evaluation: Evaluation, bounds: Sequence[Bound] = (), problems: Sequen
 def suites(evaluation: Evaluation, bounds: Sequence[Bound] = ()) -> list[junit.Suite]:
     """Return a suite for each model and variant: a case fails if one of its runs is wrong or has no outcome."""
     found = []
-    rows = evaluation.summary.to_dict("records")
+    rows = _rows(evaluation)
     for number, (arm, _) in enumerate(evaluation.outcomes()):
         name, cases = f"evaluation {arm}", []
         for place, case in enumerate(evaluation.cases):

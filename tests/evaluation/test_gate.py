@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from xml.etree import ElementTree
 
 import pytest
@@ -24,8 +25,10 @@ MANY = "".join(f"What costs apple {number}? -> shop:price item=apple\n" for numb
         ("rigth > 0.9", "the gate names 'rigth'. Did you mean 'right'?"),
         ("", "cannot read the gate ''"),
         ("__import__('os') > 1", "cannot read the gate"),
+        ("right >= 90", "nothing meets the gate 'right >= 90': right is a share from 0 to 1; write right >= 0.9"),
+        ("low > 100%", "nothing meets the gate 'low > 1': low is a share from 0 to 1"),
     ],
-    ids=["alone", "equals", "misspelt", "empty", "code"],
+    ids=["alone", "equals", "misspelt", "empty", "code", "percent", "above all"],
 )
 def test_gate_that_cannot_be_read_says_what_is_valid(text, says):
     with pytest.raises(ArgumentsError) as caught:
@@ -54,6 +57,17 @@ async def test_runs_without_an_outcome_pass_no_gate(host):
     evaluation = await host.evaluate(CASES, model, tools_only=True, concurrency=1)
     with pytest.raises(CheckFailedError, match="scripted: 1 run without an outcome, so right"):
         gate.check(evaluation, gate.read_gate("right >= 0.1"))
+
+
+async def test_runs_that_were_not_begun_pass_no_gate(host, tmp_path):
+    file = tmp_path / "scores.json"
+    (await host.evaluate(CASES, answering(), tools_only=True)).save(file)
+    evaluation = await host.evaluate(CASES, answering(), tools_only=True, max_tokens=250, concurrency=1)
+    assert len(evaluation) == 2
+    with pytest.raises(CheckFailedError, match="scripted: 2 runs without an outcome, so right"):
+        gate.check(evaluation, gate.read_gate("right >= 0.1"))
+    [problem] = gate.falls(evaluation, gate.read_saved(file), "scores.json")
+    assert problem == "scripted: 2 runs without an outcome, which cannot be compared with scores.json"
 
 
 async def test_worse_evaluation_is_a_failure_that_names_the_cases(host, tmp_path):
@@ -91,13 +105,28 @@ async def test_saved_evaluation_of_other_cases_cannot_be_compared(host, tmp_path
         [],
         {"evaluation": []},
         {"evaluation": [{"model": "m"}]},
-        {"evaluation": [{"model": "m", "variant": "", "outcomes": {"a": "x"}}]},
+        {"evaluation": [{"model": "m", "variant": "", "outcomes": {"a": "11"}}]},
+        {"evaluation": [{"model": "m", "variant": "", "outcomes": {"a": [math.nan]}}]},
+        {"evaluation": [{"model": "m", "variant": "", "outcomes": {"a": [2]}}]},
         {"evaluation": 3},
     ],
-    ids=["list", "empty", "no outcomes", "texts", "number"],
+    ids=["list", "empty", "no outcomes", "texts", "no number", "above 1", "number"],
 )
 def test_file_of_something_else_is_an_error(tmp_path, content):
     file = tmp_path / "scores.json"
+    file.write_text(json.dumps({"mcp_magic": 1, **content} if content else content))
+    with pytest.raises(ConfigError, match="is no saved evaluation"):
+        gate.read_saved(file)
+
+
+async def test_file_of_another_version_is_not_compared(evaluation, tmp_path):
+    file = tmp_path / "scores.json"
+    evaluation.save(file)
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"mcp_magic": 99}))
+    with pytest.raises(ConfigError, match="is of version 99, and this one reads 1; update mcp-magic"):
+        gate.read_saved(file)
+    del content["mcp_magic"]
     file.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="is no saved evaluation"):
         gate.read_saved(file)
@@ -107,7 +136,7 @@ async def test_report_has_a_suite_for_each_model(host):
     models = {"good": answering(), "bad": answering(wrong_about_apples)}
     evaluation = await host.evaluate(CASES, models, runs=2, tools_only=True)
     root = ElementTree.fromstring(
-        junit_xml(gate.suites(evaluation, gate.read_gate("right >= 0.9, right <= 1, right_tool > 1")))
+        junit_xml(gate.suites(evaluation, gate.read_gate("right >= 0.9, right <= 1, right_tool < 0.5")))
     )
     assert [suite.get("name") for suite in root] == ["evaluation good", "evaluation bad"]
     assert [suite.get("failures") for suite in root] == ["1", "3"]
@@ -115,5 +144,5 @@ async def test_report_has_a_suite_for_each_model(host):
     assert failures == {
         "And an apple?": "0 of 2 runs right: shop:price: item is 'pear', expected 'apple'",
         "gate right >= 0.9": "right is 75% [30%, 95%], not >= 0.9",
-        "gate right_tool > 1": "right_tool is 100%, not > 1",
+        "gate right_tool < 0.5": "right_tool is 100%, not < 0.5",
     }
