@@ -215,7 +215,7 @@ async def new_ablation(host: Host, tool: str, cases: Any, models: Any, **options
     name, person = next(n for n in base if base[n].tool == definition.name), f"{connection.name}:{definition.name}"
     dropped = [*islice(_dropped(base, name), MOST + 1)]
     if not dropped:
-        raise ArgumentsError(f"{person} has no description, so there is no sentence to drop")
+        raise ArgumentsError(f"no sentence to drop: neither {person} nor a parameter of it has one in its description")
     remark = f"Only the first {MOST} sentences of {person} are dropped." if len(dropped) > MOST else ""
     variants: dict[str, Surface] = {WHOLE: base}
     for sentence, surface in dropped[:MOST]:

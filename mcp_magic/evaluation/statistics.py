@@ -16,6 +16,7 @@ from functools import lru_cache
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
+from mcp_magic._text import plural
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:
@@ -297,6 +298,9 @@ class Comparison:
     def __str__(self) -> str:
         low, high = self.interval
         return f"{100 * self.difference:+.0f} points [{100 * low:+.0f}, {100 * high:+.0f}]: {self.verdict}"
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {plural(self.cases, 'cases')}: {self}>"
 
 
 def missed_share(cases: int, level: float = LEVEL) -> float:

@@ -139,7 +139,7 @@ async def test_ablation_without_runs_tells_the_error(host):
 @pytest.mark.parametrize(
     ("kind", "tool", "cases", "says"),
     [
-        (ArgumentsError, "weather:nothing", CASES, "weather:nothing has no description, so there is no sentence to"),
+        (ArgumentsError, "weather:nothing", CASES, "no sentence to drop: neither weather:nothing nor a parameter"),
         (UnknownToolError, "weather:get_wether", CASES, "get_weather"),
         (ConfigError, "weather:get_weather", "Hello -> weather:now", "line 1: there is no tool"),
     ],

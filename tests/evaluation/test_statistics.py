@@ -172,6 +172,7 @@ def test_p_is_where_the_interval_ends_at_zero():
 )
 def test_verdict_follows_from_the_interval(comparison, verdict, effect):
     assert (comparison.verdict, comparison.effect) == (verdict, effect)
+    assert repr(comparison) == f"<Comparison of {comparison.cases} cases: {comparison}>"
 
 
 def test_equal_differences_leave_room_for_missed_cases():
