@@ -172,7 +172,13 @@ def place_of(path: Path, home: Path, environ: Mapping[str, str]) -> Place:
         return Place(path, owners[0], base, personal=True, everywhere=True)
     if host is None:
         named = [other for other in HOSTS if path.name in [PurePath(file).name for file in other.personal]]
-        host = named[0] if named else _BY_NAME[_BY_SUFFIX[path.suffix]] if path.suffix in _BY_SUFFIX else _UNKNOWN
+        host = (
+            named[0]
+            if len(named) == 1
+            else _BY_NAME[_BY_SUFFIX[path.suffix]]
+            if path.suffix in _BY_SUFFIX
+            else _UNKNOWN
+        )
     return Place(path, host, base, personal=base == home or (bool(host.personal) and not host.project))
 
 
@@ -222,10 +228,10 @@ def server_tables(data: Any, source: str, host: Host = _UNKNOWN) -> list[tuple[s
         return []
     if not isinstance(data, Mapping):
         raise ConfigError(f"{source}: expected an object with mcpServers or servers, got {kind_of(data)}.")
-    keys = [key for key in host.keys if _has(data, key)]
+    keys = _keys_in(data, host)
     if not keys and not host.name:
         host = _by_content(data) or host
-        keys = [key for key in host.keys if _has(data, key)]
+        keys = _keys_in(data, host)
     if not keys and not host.mixed and data:
         if not all(isinstance(fields, Mapping) and fields.keys() & {"command", "url"} for fields in data.values()):
             hint = next((hint for name in data if (hint := did_you_mean(name, _COMMON_KEYS))), "")
@@ -252,8 +258,18 @@ def _at(data: Any, key: str) -> Any:
     return data
 
 
-def _has(data: Mapping[str, Any], key: str) -> bool:
-    return key in data or ("." in key and _at(data, key) is not None)
+def _keys_in(data: Mapping[str, Any], host: Host) -> list[str]:
+    """Return the keys of a host that a document has. `null` counts as a mistake where there is nothing but servers."""
+    return [
+        key
+        for key in host.keys
+        if (key in data and not host.mixed) or (_at(data, key) is not None and not _is_server(_at(data, key)))
+    ]
+
+
+def _is_server(value: Any) -> bool:
+    """Return whether a value is the table of one server: OpenCode 1 may have one with the name `servers`."""
+    return isinstance(value, Mapping) and isinstance(value.get("type"), str)
 
 
 def _tables_at(data: Mapping[str, Any], key: str, source: str) -> Iterator[tuple[str, Any]]:
@@ -264,7 +280,7 @@ def _tables_at(data: Mapping[str, Any], key: str, source: str) -> Iterator[tuple
             yield name if isinstance(name, str) and name else f"server {number}", fields
     elif isinstance(servers, Mapping):
         for name, fields in servers.items():
-            if key == "mcp" and (not isinstance(fields, Mapping) or (name == "servers" and "type" not in fields)):
+            if key == "mcp" and (not isinstance(fields, Mapping) or (name == "servers" and not _is_server(fields))):
                 continue  # of OpenCode 2, which keeps its servers in `mcp.servers`
             if key.endswith("servers") and isinstance(fields, Mapping) and fields.get("type") == "http":
                 # VS Code means streamable HTTP *or* SSE, like a URL without a type
@@ -324,7 +340,9 @@ def translate(
         if value is not None and value != {} and not (value == [] and key in _NONE_IF_EMPTY):
             references = _References(host, variables, folder, key in _ENVIRONMENTS, key in _HEADERS)
             table[key] = references.translate(value)
-    _rename(table)
+    _rename(table, without)
+    if "command" not in table and fields.get("sandboxEnabled"):
+        without.append("sandboxEnabled")
     if "command" in table and ("sandbox" in table or fields.get("sandboxEnabled")):  # VS Code
         table["sandbox"] = of_vscode(fields.get("sandbox"), str(fields.get("cwd") or variables.workspace or "."))
     if fields.get("sandboxEnabled") is False:
@@ -343,8 +361,10 @@ def translate(
     return table, without
 
 
-def _rename(table: dict[str, Any]) -> None:
+def _rename(table: dict[str, Any], without: list[str]) -> None:
     """Put what means the same under our keys."""
+    if "httpUrl" in table and table.pop("url", None) is not None:  # Gemini CLI takes this one of both
+        without.append("url")
     for key, own in _OWN_NAMES.items():
         if key in table and own not in table:
             table[own] = table.pop(key)

@@ -18,8 +18,16 @@ _SOURCES = {
     **dict.fromkeys(("bunx", "bun"), "it comes with Bun, https://bun.sh"),
     "deno": "it comes with Deno, https://deno.com",
     **dict.fromkeys(("docker", "podman"), "it runs containers, and has to be installed on this machine"),
-    "python": "the server's PATH may have python3 only",
 }
+
+
+def source_of(program: str) -> str:
+    """Return what brings a well-known program, or "".
+
+    >>> source_of("npx.cmd"), source_of("my-server")
+    ('it comes with Node.js, https://nodejs.org', '')
+    """
+    return _SOURCES.get(program.lower().removesuffix(".exe").removesuffix(".cmd"), "")
 
 
 def missing_program(spec: StdioSpec, environ: Mapping[str, str] | None = None) -> str:
@@ -43,5 +51,4 @@ def missing_program(spec: StdioSpec, environ: Mapping[str, str] | None = None) -
         return f"no program {command!r}: {todo}"
     if shutil.which(spec.command, path=spec.env.get("PATH", environ.get("PATH"))):
         return ""
-    name = spec.command.lower().removesuffix(".exe").removesuffix(".cmd")
-    return f"no program {command!r}: {_SOURCES.get(name, 'is it installed, and on PATH?')}"
+    return f"no program {command!r}: {source_of(spec.command) or 'is it installed, and on PATH?'}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from mcp_magic import errors
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import clause, did_you_mean, duration, join_names, sentence
+from mcp_magic.config.programs import source_of
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import one_line
@@ -88,7 +89,8 @@ def not_started(spec: StdioSpec, error: OSError | NotImplementedError) -> Reason
     if isinstance(error, FileNotFoundError):
         near = did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
         near = near if near and shutil.which(near.split("'")[1]) else ""
-        return Reason(f"the command {command!r} is not found", f"is it installed and on PATH?{near}")
+        todo = source_of(spec.command) or f"is it installed and on PATH?{near}"
+        return Reason(f"the command {command!r} is not found", todo)
     todo = ""
     if error.errno == errno.ENOEXEC:
         todo = "is it made for this machine, and does a script begin with `#!`?"

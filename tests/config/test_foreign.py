@@ -241,6 +241,7 @@ TAKEN: dict[str, tuple[str, str | bytes]] = {
     "a list as a command": ("opencode.json", '{"mcp": {"it": {"type": "local", "command": ["x"]}}}'),
     "of OpenCode elsewhere": ("some.json", '{"mcp": {"it": {"type": "local", "command": ["x"]}}}'),
     "of a workspace elsewhere": ("some.json", '{"settings": {"mcp": {"servers": {"it": {"command": "x"}}}}}'),
+    "of OpenCode 1 and 2": ("opencode.json", '{"mcp": {"servers": {"it": {"command": ["x"]}}, "timeout": 3}}'),
     "of Codex elsewhere": ("codex.toml", '[mcp_servers.it]\ncommand = "x"'),
 }
 
@@ -256,7 +257,11 @@ def test_a_file_is_taken_as_far_as_it_can_be(case, tmp_path):
     ("name", "content"),
     [
         *(("config.toml", "model = 'x'"), ("settings.json", '{"theme": "x"}'), ("config.yaml", "GOOSE_MODE: auto")),
-        *(("config.yaml", ""), ("opencode.json", "{}"), ("a.code-workspace", '{"extensions": {"x": ["y"]}}')),
+        *(
+            ("config.yaml", ""),
+            ("opencode.json", '{"mcp": null}'),
+            ("a.code-workspace", '{"extensions": {"x": ["y"]}}'),
+        ),
     ],
 )
 def test_settings_without_servers_are_no_mistake(name, content, tmp_path):
@@ -317,6 +322,15 @@ def test_a_wrong_field_is_the_problem_of_its_server(fields, problem, tmp_path):
     entry, other = load(tmp_path / "mcp.json", text)
     assert problem in str(entry.problem)
     assert other.spec == StdioSpec(command="y")
+
+
+def test_a_key_that_has_the_last_word_is_used_and_the_other_named(tmp_path):
+    first = '{"mcpServers": {"it": {"httpUrl": "http://h", "url": "http://s", "sandboxEnabled": true}}}'
+    [entry] = load(tmp_path / ".gemini" / "settings.json", first)
+    assert entry.spec == HttpSpec(url="http://h", fallback=True)
+    assert entry.spec.unused == ("url", "sandboxEnabled")
+    second = '{"mcp": {"servers": {"type": "local", "command": ["x"]}, "other": {"type": "remote", "url": "http://h"}}}'
+    assert [entry.name for entry in load(tmp_path / "opencode.json", second)] == ["servers", "other"]
 
 
 def test_the_text_of_a_file_is_expanded_once(tmp_path):

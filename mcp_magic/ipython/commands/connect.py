@@ -431,7 +431,12 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
     if entry.spec is not None and entry.spec.unused:
         row["without effect"] = ", ".join(entry.spec.unused)
     problem = Problem(lack) if state == "missing" else _problem(entry)
-    return row | {"host": entry.host or None, "file": entry.source, "problem": problem}
+    return row | {"host": entry.host or None, "file": _with_tilde(entry.source), "problem": problem}
+
+
+def _with_tilde(path: str) -> str:
+    home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111
+    return f"~{path[len(home) :]}" if home and path.startswith(home + os.sep) else path
 
 
 CONFIG = Implementation(

@@ -98,7 +98,7 @@ async def test_servers_of_other_hosts_connect_by_name(magic, monkeypatch, file):
     path.parent.mkdir(parents=True)
     path.write_text(FILES[file].replace("PYTHON", json.dumps(sys.executable)).replace("FILE", json.dumps(str(program))))
     (row,) = await magic("config")
-    assert (row["server"], row["state"], row["file"]) == ("it", "ready", str(path))
+    assert (row["server"], row["state"], row["file"]) == ("it", "ready", f"~/{file}")
     assert row["host"]
     await magic("connect it")
     assert (await magic("call it:told")).text == "w"
