@@ -46,7 +46,7 @@ _CODE_USERS = ("$XDG_CONFIG_HOME/{}/User", "~/Library/Application Support/{}/Use
 
 
 @dataclass(frozen=True)
-class Host:
+class ForeignHost:
     """Another MCP host."""
 
     name: str
@@ -64,19 +64,19 @@ class Host:
 CLAUDE_CODE = ".claude.json"
 
 HOSTS = (
-    Host("", ("mcp.json", ".mcp.json")),  # of no host, or of several
-    Host("VS Code", (".vscode/mcp.json",)),
-    Host("Cursor", (".cursor/mcp.json",), ("~/.cursor/mcp.json",)),
-    Host(
+    ForeignHost("", ("mcp.json", ".mcp.json")),  # of no host, or of several
+    ForeignHost("VS Code", (".vscode/mcp.json",)),
+    ForeignHost("Cursor", (".cursor/mcp.json",), ("~/.cursor/mcp.json",)),
+    ForeignHost(
         "Claude Desktop",
         personal=tuple(
             f"{folder}/Claude/claude_desktop_config.json"
             for folder in ("~/Library/Application Support", "$APPDATA", "~/.config")
         ),
     ),
-    Host("Claude Code", personal=(f"~/{CLAUDE_CODE}",)),
-    Host("Jupyter AI", (".jupyter/mcp_settings.json",), ("$JUPYTER_CONFIG_DIR/mcp_settings.json",)),
-    Host(
+    ForeignHost("Claude Code", personal=(f"~/{CLAUDE_CODE}",)),
+    ForeignHost("Jupyter AI", (".jupyter/mcp_settings.json",), ("$JUPYTER_CONFIG_DIR/mcp_settings.json",)),
+    ForeignHost(
         "VS Code",
         (".vscode/settings.json", "*.code-workspace", ".devcontainer/devcontainer.json", ".devcontainer.json"),
         tuple(
@@ -88,7 +88,7 @@ HOSTS = (
         keys=("servers", "mcp.servers", "settings.mcp.servers", "customizations.vscode.mcp.servers"),
         mixed=True,
     ),
-    Host(
+    ForeignHost(
         "Codex",
         (".codex/config.toml",),
         ("$CODEX_HOME/config.toml",),
@@ -96,7 +96,7 @@ HOSTS = (
         mixed=True,
         references="",
     ),
-    Host(
+    ForeignHost(
         "Gemini CLI",
         (".gemini/settings.json",),
         ("~/.gemini/settings.json",),
@@ -107,8 +107,8 @@ HOSTS = (
         trusts=False,
         switches="mcp",
     ),
-    Host("Windsurf", personal=("~/.codeium/windsurf/mcp_config.json", "~/.codeium/mcp_config.json")),
-    Host(
+    ForeignHost("Windsurf", personal=("~/.codeium/windsurf/mcp_config.json", "~/.codeium/mcp_config.json")),
+    ForeignHost(
         "OpenCode",
         ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"),
         ("$XDG_CONFIG_HOME/opencode/opencode.json", "$XDG_CONFIG_HOME/opencode/opencode.jsonc"),
@@ -117,8 +117,8 @@ HOSTS = (
         references="{}",
         milliseconds=True,
     ),
-    Host("Copilot CLI", personal=("$COPILOT_HOME/mcp-config.json",)),
-    Host(
+    ForeignHost("Copilot CLI", personal=("$COPILOT_HOME/mcp-config.json",)),
+    ForeignHost(
         "Goose",
         personal=("$XDG_CONFIG_HOME/goose/config.yaml", "$APPDATA/Block/goose/config/config.yaml"),
         keys=("extensions",),
@@ -126,9 +126,10 @@ HOSTS = (
         references="headers",
     ),
 )
-_UNKNOWN = Host("")
+_UNKNOWN = ForeignHost("")
 _BY_NAME = {host.name: host for host in HOSTS}
 _BY_SUFFIX = {".toml": "Codex", ".yaml": "Goose", ".yml": "Goose"}
+MOST_FILES = 20  # that one pattern with `*` finds
 SUFFIXES = (".json", ".jsonc", ".code-workspace", ".toml", ".yaml", ".yml")
 """The suffixes of configuration files."""
 
@@ -138,7 +139,7 @@ class Place:
     """A configuration file."""
 
     path: Path
-    host: Host
+    host: ForeignHost
     base: Path  # the folder that it configures
     personal: bool  # whether its commands run where the kernel runs
     everywhere: bool = False  # whether it is for all of the user's projects
@@ -172,13 +173,8 @@ def place_of(path: Path, home: Path, environ: Mapping[str, str]) -> Place:
         return Place(path, owners[0], base, personal=True, everywhere=True)
     if host is None:
         named = [other for other in HOSTS if path.name in [PurePath(file).name for file in other.personal]]
-        host = (
-            named[0]
-            if len(named) == 1
-            else _BY_NAME[_BY_SUFFIX[path.suffix]]
-            if path.suffix in _BY_SUFFIX
-            else _UNKNOWN
-        )
+        owner = _BY_SUFFIX.get(path.suffix)
+        host = named[0] if len(named) == 1 else _BY_NAME[owner] if owner else _UNKNOWN
     return Place(path, host, base, personal=base == home or (bool(host.personal) and not host.project))
 
 
@@ -187,7 +183,7 @@ def is_foreign(path: Path) -> bool:
     return path.suffix != ".toml" or path.name == "config.toml"
 
 
-def _personal_files(host: Host, home: Path, environ: Mapping[str, str]) -> list[Path]:
+def _personal_files(host: ForeignHost, home: Path, environ: Mapping[str, str]) -> list[Path]:
     files: list[Path] = []
     for file in host.personal:
         folder, _, name = file.partition("/")
@@ -201,7 +197,7 @@ def _matches(folder: Path, pattern: str) -> list[Path]:
     if "*" not in pattern:
         return [folder / pattern]
     # `Path.glob` would raise where a folder is not accessible
-    return sorted(folder / name for name in glob.glob(pattern, root_dir=folder))  # noqa: PTH207
+    return sorted(folder / name for name in glob.glob(pattern, root_dir=folder))[:MOST_FILES]  # noqa: PTH207
 
 
 def _fits(relative: Path, pattern: str) -> bool:
@@ -219,7 +215,7 @@ def read_document(path: Path, largest: int = LARGEST) -> Any:
     return yaml_document(text, str(path)) if path.suffix in (".yaml", ".yml") else parse_json(text, source=str(path))
 
 
-def server_tables(data: Any, source: str, host: Host = _UNKNOWN) -> list[tuple[str, Any, Host]]:
+def server_tables(data: Any, source: str, host: ForeignHost = _UNKNOWN) -> list[tuple[str, Any, ForeignHost]]:
     """Return name, table and host of each server in a document.
 
     Raises ConfigError if the document has none, unless its host keeps them among other settings.
@@ -240,7 +236,7 @@ def server_tables(data: Any, source: str, host: Host = _UNKNOWN) -> list[tuple[s
     return [(name, fields, host) for key in keys for name, fields in _tables_at(data, key, source)]
 
 
-def _by_content(data: Mapping[str, Any]) -> Host | None:
+def _by_content(data: Mapping[str, Any]) -> ForeignHost | None:
     """Return the host that keeps servers among its settings as this document does."""
     for host in (_BY_NAME["VS Code"], _BY_NAME["OpenCode"]):
         for key in host.keys:
@@ -258,7 +254,7 @@ def _at(data: Any, key: str) -> Any:
     return data
 
 
-def _keys_in(data: Mapping[str, Any], host: Host) -> list[str]:
+def _keys_in(data: Mapping[str, Any], host: ForeignHost) -> list[str]:
     """Return the keys of a host that a document has. `null` counts as a mistake where there is nothing but servers."""
     return [
         key
@@ -296,7 +292,7 @@ def find_inputs(data: Any) -> Any:
     return next((inputs for key in keys if isinstance(inputs := _at(data, key), list)), None)
 
 
-def excluded_names(data: Any, host: Host, names: Iterable[str]) -> set[str]:
+def excluded_names(data: Any, host: ForeignHost, names: Iterable[str]) -> set[str]:
     """Return the names of the servers that a file switches off beside their tables."""
     allowed, excluded = (_at(data, f"{host.switches}.{key}") for key in ("allowed", "excluded"))
     if not host.switches:
@@ -321,7 +317,7 @@ _INSIDE_GOOSE = ("builtin", "platform", "frontend", "inline_python")
 
 
 def translate(
-    fields: Mapping[str, Any], host: Host, variables: Variables, folder: Path | None
+    fields: Mapping[str, Any], host: ForeignHost, variables: Variables, folder: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the table of another host with our keys and any that are unknown, and keys that have no effect here.
 
@@ -428,7 +424,7 @@ def _headers(table: dict[str, Any]) -> dict[str, str]:
     return headers if token is None else {**headers, "Authorization": f"Bearer ${{{token}}}"}
 
 
-def _set_timeout(table: dict[str, Any], host: Host, without: list[str]) -> None:
+def _set_timeout(table: dict[str, Any], host: ForeignHost, without: list[str]) -> None:
     """Set the seconds for the handshake."""
     if host.milliseconds and "timeout" in table:
         table["timeout"] = _divided(table["timeout"], 1000)
@@ -455,7 +451,7 @@ _DOLLAR = re.compile(r"\$([A-Za-z_]\w*)")
 class _References:
     """The references in one value of a table."""
 
-    host: Host
+    host: ForeignHost
     variables: Variables
     folder: Path | None
     in_environment: bool

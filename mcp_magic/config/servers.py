@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.config.foreign import (
     CLAUDE_CODE,
-    Host,
+    ForeignHost,
     Place,
     excluded_names,
     find_inputs,
@@ -308,7 +308,7 @@ def parse_servers(
         place: The file, if the host is known whose it is.
         workspace: The folder that `${workspaceFolder}` means; by default `base`.
     """
-    owner = place.host if place else Host("")
+    owner = place.host if place else ForeignHost("")
     inputs = parse_inputs(find_inputs(data), source)
     variables = Variables(environ, base, inputs, workspace, owner.references == "${}")
     folder = place.path.parent if place else base
@@ -327,7 +327,7 @@ def make_entry(
     variables: Variables,
     cwd: Path | None,
     *,
-    host: Host | None = None,
+    host: ForeignHost | None = None,
     folder: Path | None = None,
 ) -> ServerEntry:
     """Return the entry of one server of a file of ours, or of another host.

@@ -256,7 +256,11 @@ def test_a_file_is_taken_as_far_as_it_can_be(case, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *(("config.toml", "model = 'x'"), ("settings.json", '{"theme": "x"}'), ("config.yaml", "GOOSE_MODE: auto")),
+        *(
+            ("config.toml", "model = 'x'"),
+            (".gemini/settings.json", '{"theme": "x"}'),
+            ("config.yaml", "GOOSE_MODE: auto"),
+        ),
         *(
             ("config.yaml", ""),
             ("opencode.json", '{"mcp": null}'),
