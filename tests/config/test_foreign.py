@@ -328,7 +328,7 @@ def test_a_wrong_field_is_the_problem_of_its_server(fields, problem, tmp_path):
     assert other.spec == StdioSpec(command="y")
 
 
-def test_a_key_that_has_the_last_word_is_used_and_the_other_named(tmp_path):
+def test_the_key_that_a_host_prefers_is_used(tmp_path):
     first = '{"mcpServers": {"it": {"httpUrl": "http://h", "url": "http://s", "sandboxEnabled": true}}}'
     [entry] = load(tmp_path / ".gemini" / "settings.json", first)
     assert entry.spec == HttpSpec(url="http://h", fallback=True)
