@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
+    from mcp_magic.addition import NewServer
     from mcp_magic.ask.elicitation import Elicitor
     from mcp_magic.ask.sampling import Sampler
     from mcp_magic.auth.login import Authorizer
@@ -181,6 +182,57 @@ class NotebookHost(CoreHost):
         address = registry or self.registry_address or OFFICIAL_REGISTRY
         query = Query(tuple(word for text in words for word in text.split()), **filters)
         return await search_registry(query, address, refresh=refresh, timeout=timeout, reports=self.reports)
+
+    @on_own_loop_unless_closed
+    async def add(
+        self,
+        what: str,
+        *,
+        values: Mapping[str, Any] | None = None,
+        yes: str = "",
+        keep: bool = False,
+        folder: Path | None = None,
+        **options: Any,
+    ) -> NewServer:
+        """Look up a server, show it and ask, try it, write it into a configuration file, and open its session.
+
+        Args:
+            what: A name in a registry, the path of a `server.json` or `.mcpb`, `"npm:NAME"`, `"pypi:NAME"`,
+                `"oci:IMAGE"`, or the URL of a bundle or a server.
+            values: What it takes, by name. A secret is not written; `"${...}"` is a reference that is.
+            yes: The code of what is approved already, which a denial names.
+            keep: Whether it is written even if it does not work.
+            folder: The folder of the file; by default that of the kernel.
+            **options: `name`, `version`, `package` (`"npm"`, ... or `"remote"`), `to` (the file, by default
+                mcp_magic.toml), and `registry` (another address than `registry_address`).
+
+        Raises:
+            ArgumentsError: A value does not fit, or is missing.
+            CommandError, ConfigError, RegistryError: It cannot be added; the message says why.
+            ConnectError: It does not work; nothing was written.
+            DeniedError: It was not agreed to, or nobody could be asked.
+        """
+        from mcp_magic.addition import add_server
+
+        options["registry"] = options.get("registry") or self.registry_address
+        options["folder"] = folder or working_directory()
+        return await add_server(self, what, values=values, ask=self.inputs.asker, yes=yes, keep=keep, **options)
+
+    @on_own_loop_unless_closed
+    async def remove(self, name: str, *, file: str | Path | None = None, folder: Path | None = None) -> Listing:
+        """Take a server out of the configuration file that has it, and end its session; return what was done.
+
+        Args:
+            name: The server.
+            file: The file; by default the first of the folder's that has it.
+            folder: The folder; by default that of the kernel.
+
+        Raises:
+            ConfigError: No file has it, or the file cannot be changed without changing something else.
+        """
+        from mcp_magic.addition import remove_server
+
+        return await remove_server(self, name, folder=folder or working_directory(), file=file)
 
     async def doctor(self, target: Any = None, **options: Any) -> DoctorReport:
         """Examine a server, or all connected ones together.

@@ -301,7 +301,12 @@ def plain_json(text: str) -> str:
     >>> plain_json('{"a": 1, /* b */ "c": "// no,}",} // d')
     '{"a": 1,         "c": "// no,}" }     '
     """
-    return _STRING_OR_LAST_COMMA.sub(_blank_comma, _STRING_OR_COMMENT.sub(_blank_comment, text))
+    return _STRING_OR_LAST_COMMA.sub(_blank_comma, blank_comments(text))
+
+
+def blank_comments(text: str) -> str:
+    """Return JSON with spaces in place of comments."""
+    return _STRING_OR_COMMENT.sub(_blank_comment, text)
 
 
 def parse_json(text: str, *, source: str) -> Any:

@@ -279,7 +279,7 @@ class _Line:
         takes_target = self._command.name in TAKE_TARGET and "--all" not in self._words
         if not targets and takes_target:
             self._words = _with_file(self._words)
-        if targets or takes_target or self._command.name in ("find", "serve", "export"):
+        if targets or takes_target or self._command.name in CONNECT_NONE:
             return []
         return await self._connect_named()
 
@@ -324,7 +324,8 @@ class _Line:
 
 
 TAKE_TARGET = ("connect", "doctor")  # the subcommands that connect by themselves
-WITHOUT_SESSION = ("config", "find", "serve")  # subcommands that no session of --connect helps
+CONNECT_NONE = ("add", "export", "find", "remove", "serve")  # subcommands that open no session of what they name
+WITHOUT_SESSION = ("add", "config", "find", "remove", "serve")  # subcommands that no session of --connect helps
 
 
 def _declaration() -> Declaration | None:

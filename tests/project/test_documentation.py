@@ -37,6 +37,8 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "config.toml": "no such files; tests/ipython/commands/test_connect.py has them",
         "connect github": "the same",
         "up .vscode/mcp.json": "the same",
+        "mcp add": "needs a yes, and packages; tests/test_addition.py has them",
+        "mcp remove": "removes what was added",
     },
     "docs/agent.md": {"postgresql://": AWAY, "openai:gpt-5": "needs a key", "Where is it warmer": "needs a key"},
     "docs/contracts.md": {"shop=shop_next": "no such servers; tests/server/test_verification.py"},

@@ -54,6 +54,7 @@ LAYERS = (
     "_host",
     "watch",
     "doctor",
+    "addition",
     "server",
     "fuzz",
     "langchain",

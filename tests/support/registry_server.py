@@ -168,9 +168,11 @@ def registry(*entries: Any) -> Iterator[Registry]:
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             try:
-                self.wfile.write(content)
+                self.wfile.write(content if self.command == "GET" else b"")
             except OSError:
                 self.close_connection = True
+
+        do_HEAD = do_GET
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -1,0 +1,105 @@
+"""Bounded GET requests to registries of packages, and downloads."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from mcp_magic._text import plural, sentence
+from mcp_magic.config.masking import mask_url
+from mcp_magic.display.text import LOOPBACK, one_line
+from mcp_magic.errors import RegistryError
+from mcp_magic.session.failures import unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_ANSWER = 32_000_000  # bytes of an answer; the list of all files of a package may have several million
+MAX_REDIRECTS = 5
+ANSWER_SECONDS = 30.0
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer over HTTP, with the names of its headers in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def check_address(url: str) -> str:
+    """Return a URL that may be asked: `https`, or `http` on this machine. Raises RegistryError for any other."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if host and not any(char.isspace() for char in url):
+        if parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK):
+            return url
+        why = "it is not https, so that others on the network could change what is downloaded"
+    else:
+        why = "it is not a URL with a host"
+    raise RegistryError(f"{one_line(mask_url(url), 200)} is not asked: {why}.")
+
+
+async def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    limit: int = MAX_ANSWER,
+    seconds: float = ANSWER_SECONDS,
+) -> Answer:
+    """Ask for a URL, follow redirects, and return the answer, whatever its status.
+
+    From another machine no redirect leads to this one, and credentials are not sent to another host.
+
+    Raises:
+        RegistryError: There is no answer, it is too large, or it redirects where it may not.
+    """
+    sent = dict(headers or {})
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = await _send(check_address(url), method, sent, limit, seconds)
+        location = answer.headers.get("location", "")
+        if answer.status not in _REDIRECTS or not location:
+            return answer
+        target = check_address(urljoin(url, location))
+        here, there = urlsplit(url), urlsplit(target)
+        if there.hostname in LOOPBACK and here.hostname not in LOOPBACK:
+            raise RegistryError(f"{here.hostname} redirects to this machine, which is not followed.")
+        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
+        url = target
+    raise RegistryError(f"{urlsplit(url).hostname} redirects more than {plural(MAX_REDIRECTS, 'times')}.")
+
+
+async def _send(url: str, method: str, headers: Mapping[str, str], limit: int, seconds: float) -> Answer:
+    import httpx2
+
+    host = urlsplit(url).hostname or ""
+    body = bytearray()
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            httpx2.AsyncClient(trust_env=host not in LOOPBACK, headers={"user-agent": "mcp_magic"}) as client,
+            client.stream(method, url, headers=dict(headers), follow_redirects=False) as response,
+        ):
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > limit:
+                    raise RegistryError(f"{host} answered with more than {limit:,} bytes.")
+            lowered = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, lowered, bytes(body))
+    except (TimeoutError, httpx2.TimeoutException):
+        problem = f"{host} did not answer within {seconds:g} s"
+    except (httpx2.ConnectError, httpx2.ProxyError, OSError) as error:
+        problem = unreachable(error, host).text
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        problem = f"{host} broke off: {one_line(str(error) or type(error).__name__, 200)}"
+    raise RegistryError(sentence(problem))
