@@ -189,7 +189,7 @@ def _of_text(text: str, base: Path | None) -> Sandbox:
 
 
 def _of_file(text: str, base: Path | None) -> Sandbox:
-    path = _path(text, base)
+    path = absolute_path(text, base)
     try:
         content = read_text(Path(path))
         data = parse_toml(content) if path.endswith(".toml") else parse_json(content, source=path)
@@ -239,14 +239,15 @@ def _preset(word: str) -> str:
     return word
 
 
-def _path(word: str, base: Path | None) -> str:
-    return os.path.realpath((base or working_directory()) / Path(word).expanduser())
+def absolute_path(word: str, base: Path | None = None) -> str:
+    """Return the path that a word means, relative to `base` or to the current folder, without symbolic links."""
+    return os.path.realpath((base or working_directory()) / os.path.expanduser(word))  # noqa: PTH111
 
 
 def _checked_path(word: str, key: str, base: Path | None) -> str:
     if not word.strip() or "\0" in word:
         raise FieldError(f"expected a file or folder, for example {key}=. for the current one.", "sandbox", key)
-    path = _path(word.strip(), base)
+    path = absolute_path(word.strip(), base)
     if any(c in word for c in "*?[") and not os.path.lexists(path):
         raise FieldError(
             f"{word!r} is a pattern; name a file or a folder, which counts with all in it.", "sandbox", key
@@ -344,9 +345,9 @@ def _of_srt(settings: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
             {key: value for key, value in table.items() if value not in (False, [], None, {})}, keys, "sandbox", section
         )
         values |= {key: _words(table.get(key), section, key) for key in keys}
-    write = [_path(word, base) for word in values["allowWrite"]]
+    write = [absolute_path(word, base) for word in values["allowWrite"]]
     for word in values["denyWrite"]:
-        if any(_is_below(_path(word, base), folder) for folder in write):
+        if any(_is_below(absolute_path(word, base), folder) for folder in write):
             raise FieldError(
                 f"{word!r} is below a folder of allowWrite, and cannot be kept from writing only; name narrower "
                 "folders in allowWrite.",

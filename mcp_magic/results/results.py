@@ -424,6 +424,7 @@ class ToolResult(_Result):
         unfit: Why the answer does not fit the tool's output schema; "" if it does.
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
+        refused: What the server's sandbox refused, by the error, and the line that allows it; "" if nothing.
         outdated: Which programs of the server have changed since it was started, in words; "" if none.
         app: The view of this call, where the tool has one: displaying it shows the view again. Else None.
     """
@@ -439,6 +440,7 @@ class ToolResult(_Result):
     readings: str = field(default="", compare=False)
     unfit: str = ""
     unchecked: str = ""
+    refused: str = ""
     outdated: str = field(default="", compare=False)
     app: Displayed | None = field(default=None, compare=False)
 
@@ -538,7 +540,7 @@ class ToolResult(_Result):
             return self
         note_failure(self)
         text = f"{self._name} failed{reason(self, _REST)}"
-        text += f"\n  {self.outdated}" if self.outdated else ""
+        text += "".join(f"\n  {line}" for line in (self.refused, self.outdated) if line)
         if (crash := CRASHES.find((self.raw.meta or {}).get(META))) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)

@@ -363,13 +363,15 @@ class CallSender:
             answer = await self._tasks.follow(call, task, observers)
             raw, output = self._read_task(call.tool, definition or self._catalog.tools.get(call.tool), answer)
         unchecked = schema.unchecked_arguments(call.arguments, definition.input_schema) if definition else ""
+        why = clue(self._place, call.tool, offset) if raw.is_error else ""
         return self._result(
             call,
             definition,
             raw,
             OutputCheck(output.unfit, "; ".join(filter(None, (unchecked, output.unchecked)))),
             started,
-            clue=clue(self._place, call.tool, offset) if raw.is_error else "",
+            clue=why,
+            refused=self._place.refusal("\n".join((*_texts(raw), why))) if raw.is_error else "",
             filled=dict(call.filled),
             outdated=self._recently_outdated(),
         )
@@ -433,3 +435,8 @@ class CallSender:
             self._changed_programs = self._outdated()
             self._look_at = now + FILES_CHECK_SECONDS
         return self._changed_programs
+
+
+def _texts(raw: CallToolResult) -> list[str]:
+    """Return the texts of a result."""
+    return [block.text for block in raw.content if block.type == "text"]
