@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,11 @@ async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Lis
         working_directory()
     except ConfigError as error:
         notes.append(str(error))
-    return _server_listing([connection.info().row() for connection in connections], note="\n".join(notes))
+    infos = [connection.info() for connection in connections]
+    rows = [info.row() for info in infos]
+    if any(row["rights"] for row in rows):  # then the others say that they have all
+        rows = [{**row, "rights": info.rights or None} for row, info in zip(rows, infos, strict=True)]
+    return _server_listing(rows, note="\n".join(notes))
 
 
 SERVERS = Implementation(_servers)
@@ -90,7 +95,16 @@ _target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, se
 
 
 def _complete_sandbox(tab: Tab) -> list[str]:
-    return completion.starting(tab, [*PRESETS, *(f"{key}=" for key in KEYS if key != "preset")])
+    """Complete the last of the words between commas."""
+    before, comma, word = tab.fragment.rpartition(",")
+    key, equals, path = word.partition("=")
+    if not equals:
+        words = [*PRESETS, *(f"{key}=" for key in KEYS if key != "preset")]
+    elif key in ("read", "write", "deny"):
+        words = [f"{key}={path}" for path in completion.paths(replace(tab, fragment=path))]
+    else:
+        words = []
+    return completion.starting(tab, [f"{before}{comma}{word}" for word in words])
 
 
 _SESSION_ARGUMENTS = (
@@ -428,6 +442,8 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
     row = {"server": entry.name, "state": "wrong" if entry.problem else state}
     if entry.spec is not None:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
+    if isinstance(entry.spec, StdioSpec) and entry.spec.sandbox is not None:
+        row["rights"] = entry.spec.isolation
     if entry.spec is not None and entry.spec.unused:
         row["without effect"] = ", ".join(entry.spec.unused)
     problem = Problem(lack) if state == "missing" else _problem(entry)
