@@ -89,9 +89,9 @@ class Sandbox:
         """Say what is allowed, on one line.
 
         >>> make_sandbox("npx,net=api.example.com:443,memory=2G").describe()
-        'isolated: preset npx, read nothing, write nothing, net api.example.com:443, memory 2G'
+        'isolated: read nothing, write nothing, net api.example.com:443, memory 2G, preset npx'
         """
-        parts = [f"preset {name}" for name in self.preset]
+        parts = []
         for key in ("read", "write"):
             parts.append(f"{key} {' '.join(map(short_path, getattr(self, key))) or 'nothing'}")
         if self.deny:
@@ -101,6 +101,7 @@ class Sandbox:
             parts.append(f"memory {_size_text(self.memory)}")
         if self.processes is not None:
             parts.append(f"processes {self.processes}")
+        parts += [f"preset {name}" for name in self.preset]
         return f"isolated: {', '.join(parts)}"
 
 

@@ -118,7 +118,7 @@ def test_a_sandbox_goes_through_its_line_and_its_table(folder, monkeypatch):
     sandbox = make_sandbox("uvx,read=.,deny=.env,net=a.b:443,net=*,memory=1536K,processes=3")
     assert sandbox is not None
     assert make_sandbox(sandbox.line) == make_sandbox(sandbox.table) == make_sandbox(sandbox) == sandbox
-    said_of_it = "isolated: preset uvx, read ., write nothing, not .env, net a.b:443 *, memory 1536K, processes 3"
+    said_of_it = "isolated: read ., write nothing, not .env, net a.b:443 *, memory 1536K, processes 3, preset uvx"
     assert (describe(sandbox), repr(sandbox)) == (said_of_it, f"Sandbox({sandbox.line!r})")
     assert (describe(None), describe(make_sandbox(True))) == (
         "not isolated",

@@ -31,7 +31,8 @@ async def test_a_server_reads_writes_and_connects_only_as_allowed(host, tmp_path
         allowed, other = (urlsplit(listener.url).port for listener in (friend, stranger))
         rights = boxed("read=.", "deny=.env", "write=out", f"net=127.0.0.1:{allowed}")
         connection = await host.connect(BOXED, name="box", sandbox=rights)
-        assert connection.spec.isolation.endswith(f"read {REPOSITORY} ., write out, not .env, net 127.0.0.1:{allowed}")
+        said_of_it = f"isolated: read {REPOSITORY} ., write out, not .env, net 127.0.0.1:{allowed}, preset python"
+        assert connection.spec.isolation == said_of_it
         assert (await connection.call("read", path="in")).text == "inside"
         assert (await connection.call("write", path="out/x", text="1")).text == "written"
         assert (tmp_path / "out" / "x").read_text() == "1"

@@ -192,7 +192,7 @@ async def _prepared(target: Any, options: dict[str, Any]) -> AsyncIterator[None]
         spec, _ = resolve_target(target, **options)
     may_replay = "mcp_magic.cassette.cassette" in sys.modules or "MCP_MAGIC_CASSETTE" in os.environ
     program = None
-    if isinstance(spec, StdioSpec) and not may_replay:
+    if isinstance(spec, StdioSpec) and not (may_replay or spec.references):  # a secret is resolved when it is opened
         with suppress(MCPMagicError, OSError):
             program = isolated(spec)
     async with nullcontext() if program is None else started_early(program):

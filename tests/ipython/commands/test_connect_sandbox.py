@@ -15,7 +15,7 @@ from mcp_magic.schema.commandline import as_command
 from tests.support.sandboxes import BOXED, REPOSITORY, boxed, needs_sandlock
 
 COMMAND = as_command(BOXED)
-RIGHTS = f"isolated: read {REPOSITORY} ., write out, net nothing"
+RIGHTS = f"isolated: read {REPOSITORY} ., write out, net nothing, preset python"
 
 
 @needs_sandlock
@@ -39,7 +39,7 @@ async def test_a_card_and_the_table_say_what_is_isolated(magic, monkeypatch):
     await magic("reconnect box")
     await magic.error(ToolError, "call box:write path=in text=x")
     await magic(f"connect --name open --sandbox $rights -- {COMMAND}", rights=boxed())
-    assert host["open"].spec.isolation == f"isolated: read {REPOSITORY}, write nothing, net nothing"
+    assert host["open"].spec.isolation == f"isolated: read {REPOSITORY}, write nothing, net nothing, preset python"
 
 
 @needs_sandlock
@@ -52,7 +52,7 @@ async def test_a_declaration_isolates(magic, monkeypatch):
     (magic.folder / "in").mkdir()
     trust(load_declaration(path))
     (entry,) = load_declaration(path).servers.values()
-    assert runs(entry).endswith(f"(isolated: read {REPOSITORY} in, write out, net nothing)")
+    assert runs(entry).endswith(f"(isolated: read {REPOSITORY} in, write out, net nothing, preset python)")
     await magic("up")
     await magic.error(ToolError, "call box:read path=key")
     path.write_text(f'{table}[servers.box.sandbox]\nread = ["{REPOSITORY}", "."]\n')
