@@ -107,6 +107,9 @@ TYPESCRIPT_PACKAGES = {
 CLIENT_PACKAGES = {"@modelcontextprotocol/client": "2.4.0", "@modelcontextprotocol/inspector": "2.12.0"}
 """Clients of Node for the mock servers: the second TypeScript SDK, and the Inspector, which has a command line."""
 
+SRT_PACKAGES = {"@anthropic-ai/sandbox-runtime": "0.0.83"}
+"""The program that isolates where there is no sandlock; it runs on bubblewrap, socat and ripgrep."""
+
 ADAPTER_PACKAGES = {"langchain-mcp-adapters": "0.3.2", "langchain": "1.5.2"}
 """LangChain's own client, which needs the first SDK generation."""
 
@@ -205,6 +208,17 @@ def axe_script() -> Path:
     """Return the script that checks a page for what keeps people from using it."""
     make_node("axe", AXE_PACKAGES)
     return cache() / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def srt_folder() -> Path:
+    """Return the folder with the program srt; skip where it does not run."""
+    missing = [name for name in ("bwrap", "socat", "rg", "node", "npm") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed, which srt needs")
+    if subprocess.run(["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"], check=False).returncode:
+        pytest.skip("bubblewrap may make no namespaces here")
+    make_node("srt", SRT_PACKAGES)
+    return cache() / "srt" / "node_modules" / ".bin"
 
 
 def view_command(name: str) -> list[str]:
@@ -474,6 +488,7 @@ def main() -> None:
         ("tasks", make_tasks, TASKS_PACKAGES),
         ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
         ("clients", make_clients, CLIENT_PACKAGES),
+        ("srt", partial(make_node, "srt", SRT_PACKAGES), SRT_PACKAGES),
         ("adapters", make_adapters, ADAPTER_PACKAGES),
         ("programs", partial(make_node, "programs", PROGRAM_PACKAGES), PROGRAM_PACKAGES),
         *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
@@ -491,7 +506,7 @@ def main() -> None:
         rows = [
             row
             for row in rows
-            if row[0] not in ("node", "typescript", "clients", "programs", "axe", "conformance", "views")
+            if row[0] not in ("node", "typescript", "clients", "srt", "programs", "axe", "conformance", "views")
         ]
     with ThreadPoolExecutor(MAKERS) as makers:
         made = [makers.submit(make) for _, make, _ in rows]

@@ -17,6 +17,7 @@ REMEDIES = (
     ("chromium", "make system"),
     ("firefox", "make system"),
     ("node", "make system"),
+    ("which srt needs", "make system"),
     ("make lite", "make lite"),
     ("postgresql is not installed", "apt-get install postgresql"),
     ("is not installed", "pip install --editable '.[dev]'"),

@@ -16,6 +16,9 @@ want git git
 want openssl openssl
 want nodejs node
 want npm npm
+want bubblewrap bwrap
+want socat socat
+want ripgrep rg
 if [ -z "$missing" ]; then
   exit 0
 fi

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import did_you_mean
 from mcp_magic.config.parsing import (
     FieldError,
+    choice,
     kind_of,
     parse_json,
     parse_toml,
@@ -39,7 +40,10 @@ _PRESET_COMMANDS = {
 
 _PATH_KEYS = ("read", "write", "deny")
 _LIST_KEYS = (*_PATH_KEYS, "net", "preset")
-KEYS = (*_LIST_KEYS, "memory", "processes")
+KEYS = (*_LIST_KEYS, "memory", "processes", "backend")
+
+BACKENDS = ("sandlock", "srt")
+"""Names of the programs that isolate; without one, the first that works here does it."""
 
 _EXAMPLE = "read=.,write=out,net=api.example.com:443"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -58,6 +62,7 @@ class Sandbox:
     memory: int | None = None  # bytes, of all its processes together
     processes: int | None = None  # at a time
     preset: tuple[str, ...] = ()  # of `PRESETS`
+    backend: str = ""  # of `BACKENDS`
 
     def __repr__(self) -> str:
         return f"Sandbox({self.line!r})"
@@ -73,6 +78,8 @@ class Sandbox:
             words.append(f"memory={_size_text(self.memory)}")
         if self.processes is not None:
             words.append(f"processes={self.processes}")
+        if self.backend:
+            words.append(f"backend={self.backend}")
         return ",".join(words)
 
     @property
@@ -82,7 +89,7 @@ class Sandbox:
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in values.items()
-            if value not in ((), None)
+            if value not in ((), None, "")
         }
 
     def describe(self) -> str:
@@ -102,6 +109,8 @@ class Sandbox:
         if self.processes is not None:
             parts.append(f"processes {self.processes}")
         parts += [f"preset {name}" for name in self.preset]
+        if self.backend:
+            parts.append(f"by {self.backend}")
         return f"isolated: {', '.join(parts)}"
 
 
@@ -219,6 +228,8 @@ def _of_table(table: Mapping[str, Any], base: Path | None) -> Sandbox:
         values["memory"] = _size(table["memory"])
     if table.get("processes") is not None:
         values["processes"] = _count(table["processes"])
+    if table.get("backend") is not None:
+        values["backend"] = choice("backend", table["backend"], BACKENDS)
     return Sandbox(**values)
 
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_magic._text import join_names
 from mcp_magic.config.parsing import SERVER_FILES
 from mcp_magic.config.sandbox import Sandbox, short_path, split_target, with_preset
 from mcp_magic.errors import MissingDependencyError, TargetError
@@ -22,7 +23,7 @@ from mcp_magic.sandbox import launch
 from mcp_magic.sandbox.presets import Needs, needs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcp_magic.config.specs import StdioSpec
 
@@ -252,31 +253,21 @@ class Sandlock:
 
     def wrap(self, server: Step, before: Preparation | None) -> Program:
         """Return the program that runs a server inside."""
-        found = find_spec("sandlock")
-        assert found is not None
-        assert found.origin is not None
-        policy = {"path": str(Path(found.origin).parent.parent), **self._policy(server)}
-        if before is not None:
-            policy["before"] = {
-                **self._policy(before.step),
-                "command": [before.step.program.command, *before.step.program.args],
-                "package": before.package,
-                "stamp": str(before.stamp),
-            }
-        program = server.program
-        args = ("-I", "-S", launch.__file__, "--", program.command, *program.args)
-        return Program(sys.executable, args, {launch.VARIABLE: json.dumps(policy)}, program.cwd)
+        return _launcher(self._policy, server, before)
 
     def _policy(self, step: Step) -> dict[str, Any]:
         sandbox = step.sandbox
+        found = find_spec("sandlock")
+        assert found is not None
+        assert found.origin is not None
         limits = {"max_memory": sandbox.memory, "max_processes": sandbox.processes}
         return {
-            "env": dict(step.program.env),
+            "path": str(Path(found.origin).parent.parent),
             "sandlock": {
                 "fs_readable": _existing((*SYSTEM, *step.reads, *sandbox.read)),
                 "fs_writable": _existing((*DEVICES, *sandbox.write)),
                 "fs_denied": [*sandbox.deny],
-                "net_allow": [*map(_target, sandbox.net)],
+                "net_allow": [*map(_resolvable, sandbox.net)],
                 "extra_deny_syscalls": [*REFUSED_CALLS, *step.refuses],
                 **{name: value for name, value in limits.items() if value},
             },
@@ -287,27 +278,105 @@ def _existing(paths: Iterable[str]) -> list[str]:
     return [path for path in dict.fromkeys(paths) if Path(path).exists()]
 
 
-def _target(target: str) -> str:
+def _resolvable(target: str) -> str:
     host, port = split_target(target)
     if host.startswith("*."):
         raise TargetError(
             f"sandbox: net: sandlock resolves hosts when the server starts, so it cannot allow {target}; name each "
-            "host, or use srt."
+            "host, or add backend=srt."
         )
     return f"{host}:{port}"
 
 
-BACKENDS: tuple[Backend, ...] = (Sandlock(),)
-"""The first that can be used isolates the servers."""
+def _launcher(policy: Callable[[Step], dict[str, Any]], server: Step, before: Preparation | None) -> Program:
+    """Return `launch.py` with the policies of a server and of what runs before it."""
+    values = {**policy(server), "env": dict(server.program.env)}
+    if before is not None:
+        program = before.step.program
+        values["before"] = {
+            **policy(before.step),
+            "env": dict(program.env),
+            "command": [program.command, *program.args],
+            "package": before.package,
+            "stamp": str(before.stamp),
+        }
+    args = ("-I", "-S", launch.__file__, "--", server.program.command, *server.program.args)
+    return Program(sys.executable, args, {launch.VARIABLE: json.dumps(values)}, server.program.cwd)
 
 
-def find_backend() -> Backend:
-    """Return the way to isolate servers here. Raises MissingDependencyError if there is none."""
+# srt, Anthropic's sandbox runtime: bubblewrap of Linux, or Seatbelt of macOS, and proxies for the network.
+
+
+class Srt:
+    """srt, started by the same program; its settings allow to read only what is named."""
+
+    name = "srt"
+    tools = ("bwrap", "socat", "rg")
+
+    def problem(self) -> str:
+        """Return why srt cannot be used here and what would help, or ""."""
+        if sys.platform not in ("linux", "darwin"):
+            return "srt is used on Linux and macOS only"
+        if shutil.which("srt") is None:
+            return "srt is not installed: npm install -g @anthropic-ai/sandbox-runtime"
+        missing = [tool for tool in self.tools if shutil.which(tool) is None] if sys.platform == "linux" else []
+        if missing:
+            return f"srt needs {join_names(missing)}: apt-get install bubblewrap socat ripgrep"
+        return ""
+
+    def wrap(self, server: Step, before: Preparation | None) -> Program:
+        """Return the program that runs a server inside."""
+        return _launcher(self._policy, server, before)
+
+    def _policy(self, step: Step) -> dict[str, Any]:
+        sandbox = step.sandbox
+        for key in ("memory", "processes"):
+            if getattr(sandbox, key) is not None:
+                raise TargetError(f"sandbox: {key}: srt has no such limit; leave it out, or use sandlock.")
+        command = shutil.which("srt")
+        assert command is not None
+        own = Path(command).resolve().parent.parent  # it runs a program of its own inside
+        reads = _existing((*SYSTEM, *step.reads, *sandbox.read, str(own)))
+        kernel = ("/proc", "/dev", "/sys")  # it makes its own
+        write, deny = ([*map(_literal, paths)] for paths in (sandbox.write, sandbox.deny))
+        return {
+            "srt": command,
+            "settings": {
+                "network": {"allowedDomains": [*map(_matchable, sandbox.net)], "deniedDomains": []},
+                "filesystem": {
+                    "denyRead": ["/", *write, *deny],  # a folder that is denied and allowed again can be written
+                    "allowRead": [_literal(path) for path in reads if not path.startswith(kernel)],
+                    "allowWrite": write,
+                    "denyWrite": deny,
+                },
+            },
+        }
+
+
+def _literal(path: str) -> Any:
+    """Return a path as srt takes it: one with characters of a pattern is marked."""
+    return {"path": path, "literal": True} if any(c in path for c in "*?[]") else path
+
+
+def _matchable(target: str) -> str:
+    host, port = split_target(target)
+    if host == "*" or "/" in host:
+        raise TargetError(f"sandbox: net: srt cannot allow {target}; name the hosts.")
+    return host if port == "*" else f"{host}:{port}"
+
+
+BACKENDS: tuple[Backend, ...] = (Sandlock(), Srt())
+"""The first that can be used isolates the servers, unless a sandbox names one."""
+
+
+def find_backend(name: str = "") -> Backend:
+    """Return the way to isolate servers here, or that of a name. Raises MissingDependencyError if there is none."""
     problems = []
     for backend in BACKENDS:
-        if not (problem := backend.problem()):
-            return backend
-        problems.append(problem)
+        if name in ("", backend.name):
+            if not (problem := backend.problem()):
+                return backend
+            problems.append(problem)
     raise MissingDependencyError(
         f"this server is to run in a sandbox, and there is none here, so it was not started: {'; '.join(problems)}."
     )
@@ -321,7 +390,7 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     """
     if spec.sandbox is None:
         return spec
-    backend = find_backend()
+    backend = find_backend(spec.sandbox.backend)
     cwd = Path(spec.cwd or os.curdir).resolve()
     path = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
     command = shutil.which(cwd / spec.command if os.sep in spec.command else spec.command, path=path)

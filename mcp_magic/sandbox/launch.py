@@ -1,10 +1,11 @@
-"""Runs a command inside sandlock, on this process's own stdin, stdout and stderr.
+"""Runs a command inside sandlock or srt, on this process's own stdin, stdout and stderr.
 
     MCP_MAGIC_SANDBOX=POLICY python -I -S launch.py -- COMMAND ARG...
 
 The policy is in the environment, because it holds the server's variables, which `ps` must not show. It is JSON:
-`sandlock` are the arguments of sandlock's `Sandbox`, `path` is the folder that sandlock is in, and `env` are the
-variables of the command. They are not those of this process: an LD_PRELOAD among them would run outside of the sandbox.
+`sandlock` are the arguments of sandlock's `Sandbox` and `path` is the folder that sandlock is in, or `srt` is the
+program srt and `settings` are its settings; `env` are the variables of the command. They are not those of this process:
+an LD_PRELOAD among them would run outside of the sandbox. `before` is the same for a command that installs first.
 
 This process ends the command and all its descendants when it is told to end, when the command ends, and when the
 process that started it ends. It imports nothing of mcp_magic, to start quickly.
@@ -24,6 +25,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 VARIABLE = "MCP_MAGIC_SANDBOX"
@@ -47,7 +49,6 @@ def main(arguments: list[str]) -> int:
         command = arguments[arguments.index("--") + 1 :]
     except (KeyError, ValueError) as error:
         return _fail(f"no policy, or no command after --: {error!r}")
-    sys.path.append(policy["path"])
     scratch = tempfile.mkdtemp(prefix="mcp_magic-sandbox-")
     try:
         code = _prepare(policy["before"], scratch) if "before" in policy else 0
@@ -89,38 +90,95 @@ def _say(text: str) -> None:
 
 
 def _run(command: list[str], policy: dict[str, Any], scratch: str, *, reads: bool = True) -> int:
-    try:
-        from sandlock import Sandbox, StdioMode
-    except Exception as error:
-        return _fail(f"sandlock cannot be imported: {error}")
-    options = dict(policy["sandlock"])
-    options["fs_writable"] = [*options["fs_writable"], scratch]
-    options["env"] = {"TMPDIR": scratch, "TMP": scratch, "TEMP": scratch, **policy["env"]}
+    """Run a command; return its exit code, or the negative number of the signal that ended it."""
+    variables = {"TMPDIR": scratch, "TMP": scratch, "TEMP": scratch, **policy["env"]}
     ended, end = os.pipe()
     _adopt_orphans()
     _wake_on_signals(end)
     try:
-        process = Sandbox(**options).popen(command, stdin=StdioMode.INHERIT if reads else StdioMode.NULL)
-    except Exception as error:
-        return _fail(_unresolved(options["net_allow"]) or f"{error}: this system refuses a part of the policy")
+        start = _start_srt if "srt" in policy else _start_sandlock
+        pid, finish = start(command, policy, scratch, variables, reads)
+    except _RefusedError as error:
+        return _fail(str(error))
     results = []
 
     def wait() -> None:
-        results.append(process.wait())
+        results.append(finish())
         os.write(end, b"\0")
 
-    pid = process.pid
     threading.Thread(target=wait, daemon=True).start()
     _watch(ended, pid)
     _kill_descendants()
-    result = results[0]
-    if result.signal > 0:
-        return -int(result.signal)
-    if result.reason.name != "KILLED":
-        return int(result.exit_code)
-    if options.get("max_memory"):
-        _say("the server was killed; it may need more than its limit of memory")
-    return -signal.SIGKILL
+    return results[0]
+
+
+class _RefusedError(Exception):
+    """Says why there is no sandbox."""
+
+
+def _start_sandlock(
+    command: list[str], policy: dict[str, Any], scratch: str, variables: dict[str, str], reads: bool
+) -> tuple[int, Callable[[], int]]:
+    sys.path.append(policy["path"])
+    try:
+        from sandlock import Sandbox, StdioMode
+    except Exception as error:
+        raise _RefusedError(f"sandlock cannot be imported: {error}") from None
+    options = {**policy["sandlock"], "env": variables}
+    options["fs_writable"] = [*options["fs_writable"], scratch]
+    try:
+        process = Sandbox(**options).popen(command, stdin=StdioMode.INHERIT if reads else StdioMode.NULL)
+    except Exception as error:
+        problem = _unresolved(options["net_allow"]) or f"{error}: this system refuses a part of the policy"
+        raise _RefusedError(problem) from None
+
+    def finish() -> int:
+        result = process.wait()
+        if result.signal > 0:
+            return -int(result.signal)
+        if result.reason.name != "KILLED":
+            return int(result.exit_code)
+        if options.get("max_memory"):
+            _say("the server was killed; it may need more than its limit of memory")
+        return -signal.SIGKILL
+
+    return process.pid, finish
+
+
+def _start_srt(
+    command: list[str], policy: dict[str, Any], scratch: str, variables: dict[str, str], reads: bool
+) -> tuple[int, Callable[[], int]]:
+    """Start srt, which gets the server's variables under other names, so that they have no effect outside.
+
+    Its own files are in a folder that the server cannot write: its settings, and the sockets of its proxies.
+    """
+    import shlex
+    import subprocess
+
+    folder = tempfile.mkdtemp(prefix="mcp_magic-srt-")
+    settings = policy["settings"]
+    files = settings["filesystem"]
+    own = {"denyRead": [scratch], "allowWrite": [scratch], "allowRead": [folder]}
+    files = {**files, **{key: [*files[key], *paths] for key, paths in own.items()}}
+    with os.fdopen(os.open(f"{folder}/settings.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        json.dump({**settings, "filesystem": files}, file)
+    names = [name for name in variables if name.isidentifier() and name.isascii()]
+    exports = "".join(f'export {name}="$MCP_MAGIC_{name}"; unset MCP_MAGIC_{name}; ' for name in names)
+    line = f"{exports}exec {shlex.join(command)}"  # as one argument: srt would take options of the command as its own
+    process = subprocess.Popen(
+        [policy["srt"], "--settings", f"{folder}/settings.json", "-c", line],
+        stdin=None if reads else subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": folder, **{f"MCP_MAGIC_{name}": variables[name] for name in names}},
+        start_new_session=True,
+    )
+
+    def finish() -> int:
+        try:
+            return process.wait()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return process.pid, finish
 
 
 def _unresolved(targets: list[str]) -> str:
@@ -140,7 +198,8 @@ def _adopt_orphans() -> None:
     """Make descendants whose parent ends children of this process, which finds and kills them at its end."""
     import ctypes
 
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def _wake_on_signals(end: int) -> None:
@@ -155,7 +214,7 @@ def _watch(ended: int, pid: int) -> None:
     """Return when the command has ended; forward signals to it, and kill it if it stays after one."""
     poll = select.poll()
     poll.register(ended, select.POLLIN)
-    with suppress(OSError):  # the parent is gone, or in another namespace
+    with suppress(OSError, AttributeError):  # the parent is gone or in another namespace; macOS has no such thing
         poll.register(os.pidfd_open(os.getppid()), select.POLLIN)
     timeout = None
     while True:

@@ -78,7 +78,9 @@ def test_packages_that_cannot_be_installed_are_named(tmp_path):
     program(tmp_path, "id", "echo 1000")
     ran = system(tmp_path)
     assert ran.returncode == 1
-    assert ran.stdout.startswith("not installed: chromium firefox-esr git openssl nodejs npm (make system installs it")
+    assert ran.stdout.startswith(
+        "not installed: chromium firefox-esr git openssl nodejs npm bubblewrap socat ripgrep (make system installs it"
+    )
 
 
 def test_a_package_that_apt_lacks_does_not_stop_the_others(tmp_path):
@@ -91,4 +93,6 @@ def test_a_package_that_apt_lacks_does_not_stop_the_others(tmp_path):
     program(tmp_path, "apt-get", f'case "$*" in *firefox-esr*) exit 100;; *) echo "$*" >>{tmp_path}/done;; esac')
     ran = system(tmp_path)
     assert (ran.returncode, ran.stdout.partition(" (")[0]) == (0, "not installed: firefox-esr"), ran.stderr
-    assert (tmp_path / "done").read_text().splitlines()[-1] == "install -qq -y openssl nodejs npm"
+    assert (tmp_path / "done").read_text().splitlines()[
+        -1
+    ] == "install -qq -y openssl nodejs npm bubblewrap socat ripgrep"
