@@ -209,6 +209,7 @@ EQUIVALENTS = {
     **dict.fromkeys(("list", "ls"), "'tools', 'resources' or 'prompts', or `%mcp` alone for the servers"),
     **dict.fromkeys(("servers", "status"), "`%mcp` alone"),
     "inspect": "'ui'",
+    "search": "'find'",
     "restart": "'reconnect'",
     "threads": "`%mcp agent --threads`",
 }

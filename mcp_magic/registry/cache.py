@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.auth.store import FileStore
+from mcp_magic.auth.store import FileStore, MemoryStore, Store
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.schema.resolve import object_of
 
@@ -47,6 +48,10 @@ class StoredAnswer:
         """Seconds since it came."""
         return max(0.0, time.time() - self.time)
 
+    def is_younger(self, seconds: float) -> bool:
+        """Whether it came within so many seconds; not where somebody has set the clock back since."""
+        return -1 < time.time() - self.time < seconds
+
 
 class AnswerCache:
     """The answers of the registry at one address, a file for each, which only their owner can read.
@@ -55,8 +60,11 @@ class AnswerCache:
     """
 
     def __init__(self, address: str) -> None:
-        self.folder = registries_folder() / sha256(address.encode()).hexdigest()[:32]
-        self._store = FileStore(self.folder)
+        self.folder: Path | None = None
+        self._store: Store = MemoryStore()  # a browser has no data directory
+        with suppress(ImportError):
+            self.folder = registries_folder() / sha256(address.encode("utf-8", "replace")).hexdigest()[:32]
+            self._store = FileStore(self.folder)
 
     def load(self, request: str) -> StoredAnswer | None:
         """Return the answer to a request, or None if there is none or it cannot be read."""
@@ -82,11 +90,9 @@ class AnswerCache:
     def _files(self) -> list[Path]:
         """Return the files of answers, the newest first."""
         times = []
-        try:
-            for path in self.folder.glob("*.json"):
+        for path in () if self.folder is None else self.folder.glob("*.json"):
+            with suppress(OSError):  # another kernel has just deleted it
                 times.append((path.stat().st_mtime, path))
-        except OSError:  # another kernel has just deleted one
-            pass
         return [path for _, path in sorted(times, reverse=True)]
 
 
@@ -98,7 +104,7 @@ def _answer(fields: dict[str, Any]) -> StoredAnswer | None:
     moment, etag, text = fields.get("time"), fields.get("etag"), fields.get("text")
     if not isinstance(moment, int | float) or not isinstance(etag, str) or not isinstance(text, str):
         return None
-    value = loads(text)
+    value = loads(text, nan=True)
     return None if value is NOT_JSON else StoredAnswer(value, float(moment), etag, fields.get("list") is True)
 
 

@@ -12,6 +12,7 @@ what the address has as credentials.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from mcp_magic.schema.resolve import object_of
 from mcp_magic.session.failures import unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 
     import httpx2
 
@@ -44,6 +45,7 @@ MAX_BYTES = 8_000_000  # of one answer
 MAX_ALL_BYTES = 64_000_000  # of the answers to one search
 MAX_CURSOR = 2_000  # characters
 MAX_REDIRECTS = 5
+MAX_ETAG = 200  # characters
 
 ANSWER_SECONDS = 20.0  # seconds within which one answer must be complete
 ALL_SECONDS = 120.0  # seconds for all answers to one search
@@ -52,6 +54,7 @@ MAX_PAUSE = 5.0  # seconds of `Retry-After` that are waited for, once
 FRESH_SECONDS = 600.0  # seconds for which a search is answered from the cache alone
 
 _APIS = ("v0.1", "v0")  # the first that has the path is used
+_ETAG = re.compile(r"[!-~]+")  # what can be sent back
 _NARROWING = ("version", "include_deleted", "limit")  # parameters that a registry may not know
 
 
@@ -194,7 +197,7 @@ class RegistryClient:
             RegistryError: There is no such server, or no answer.
         """
         async with self._open():
-            value = await self._answer(f"servers/{quote(name, safe='')}/versions", {})
+            value = await self._answer(f"servers/{_quoted(name)}/versions", {})
             return [read_entry(item) for item in _page(value, self.place).servers]
 
     async def entry(self, name: str, version: str = "latest") -> RegistryEntry:
@@ -203,7 +206,7 @@ class RegistryClient:
         Raises:
             RegistryError: There is no such server or version, or no answer.
         """
-        path = f"servers/{quote(name, safe='')}/versions/{quote(version, safe='')}"
+        path = f"servers/{_quoted(name)}/versions/{_quoted(version)}"
         async with self._open():
             entry = read_entry(await self._answer(path, {}, is_list=False))
         if entry.name != name:
@@ -224,9 +227,9 @@ class RegistryClient:
     # Answers, from the cache or the registry
 
     async def _answer(self, path: str, query: Mapping[str, str], *, is_list: bool = True) -> Any:
-        request = f"{path}?{urlencode(sorted(query.items()))}"
+        request = f"{path}?{_encoded(sorted(query.items()))}"
         stored = self.cache.load(request)
-        if stored is not None and is_list and not self._refresh and stored.age < FRESH_SECONDS:
+        if stored is not None and is_list and not self._refresh and stored.is_younger(FRESH_SECONDS):
             self._note_age(stored)
             return stored.value
         try:
@@ -261,11 +264,12 @@ class RegistryClient:
         reply = await self._first_path(path, query, headers)
         if reply.status == 304 and stored is not None:
             return replace(stored, time=time.time())
-        value = loads(reply.body.decode("utf-8", "replace"))
+        value = loads(reply.body.decode("utf-8", "replace"), nan=True)
         if value is NOT_JSON:
             kind = one_line(reply.headers.get("content-type", "").partition(";")[0], 60) or "no type"
             raise RegistryError(f"{self.place} answered with {kind} that is not JSON; is it the address of a registry?")
-        return StoredAnswer(value, time.time(), reply.headers.get("etag", "")[:200])
+        etag = reply.headers.get("etag", "")
+        return StoredAnswer(value, time.time(), etag if len(etag) <= MAX_ETAG and _ETAG.fullmatch(etag) else "")
 
     async def _first_path(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> _Reply:
         """Ask by the first version of the API that has the path, if need be with fewer parameters."""
@@ -285,7 +289,8 @@ class RegistryClient:
     def _refusal(self, reply: _Reply, path: str) -> RegistryError:
         fault = of_status(reply.status)
         wait = retry_after(reply.headers.get("retry-after"))
-        reason = one_line(of_body(reply.body[:20_000].decode("utf-8", "replace")), MAX_LINE)
+        # without backticks, in which a message has lines to type
+        reason = one_line(of_body(reply.body[:20_000].decode("utf-8", "replace")), MAX_LINE).replace("`", "'")
         if reply.status in (404, 410) and path != "servers":
             name = one_line(unquote(path.split("/")[1]), 200)
             text = f"{self.place} has no server {name}; `%mcp find WORDS` searches it"
@@ -322,7 +327,7 @@ class RegistryClient:
     def _url(self, path: str, query: Mapping[str, str]) -> str:
         base, _, own = self.address.partition("?")
         pairs = [*parse_qsl(own, keep_blank_values=True), *query.items()]
-        return f"{base}/{path}{'?' if pairs else ''}{urlencode(pairs)}"
+        return f"{base}/{path}{'?' if pairs else ''}{_encoded(pairs)}"
 
     async def _get(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> _Reply:
         """Return the reply to a request, after at most one short pause that the registry asks for."""
@@ -381,10 +386,18 @@ class RegistryClient:
             problem = f"{self.place} did not answer within {self._timeout:g} s"
         except (httpx2.ConnectError, httpx2.ProxyError, OSError) as error:
             problem = unreachable(error, self.place).text
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             reason = one_line(str(error).replace(url, self.place) or type(error).__name__, MAX_LINE)
             problem = f"{self.place} broke off: {reason}"
         raise RegistryError(sentence(problem))
+
+
+def _encoded(pairs: Iterable[tuple[str, str]]) -> str:
+    return urlencode(list(pairs), errors="replace")  # a lone surrogate has no bytes
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

@@ -7,11 +7,12 @@ servers, those that are shown.
 
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import duration, plural
+from mcp_magic._text import clean, duration, plural
 from mcp_magic.display.document import Problem, Whole
 from mcp_magic.display.listing import LazyRows, Listing
 from mcp_magic.display.text import one_line
@@ -20,7 +21,6 @@ from mcp_magic.flight.request import InFlightRequest, Look
 from mcp_magic.registry.cache import names_in
 from mcp_magic.registry.client import MAX_PAGES, OFFICIAL_REGISTRY, PAGE, RegistryClient
 from mcp_magic.registry.entry import STATUSES, read_entry
-from mcp_magic.schema.commandline import as_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +36,9 @@ TRANSPORT_TYPES = {"stdio": "stdio", "http": "streamable-http", "sse": "sse"}
 SHORT = {kind: name for name, kind in TRANSPORT_TYPES.items()}
 PACKAGE_TYPES = ("npm", "pypi", "oci", "mcpb", "nuget")
 
+_CACHED = 10_000  # most entries of the cache that are searched
 _DESCRIPTION = 300  # characters; the official registry has 100
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+~-]*(?:/[\w.+~-]+)*", re.ASCII)
 _NOTED = 3  # entries that a note names
 _COLUMNS = ("name", "version", "packages", "remotes", "status", "updated", "description")
 
@@ -76,8 +78,7 @@ class Query:
     @property
     def parameters(self) -> dict[str, str]:
         """What the registry is asked for."""
-        narrow = any((self.transport, self.package, len(self.words) > 1))
-        parameters = {"limit": str(PAGE if narrow else min(self.limit, PAGE))}
+        parameters = {"limit": str(PAGE)}  # also for fewer: the best of a page are shown
         if self.words:
             parameters["search"] = max(self.words, key=len)
         return parameters | ({"include_deleted": "true"} if self.every else {"version": "latest"})
@@ -121,7 +122,7 @@ class _Matches:
         self.read += 1
         entry = read_entry(value)
         if not entry.name:
-            self.problems.append(f"entry {self.read}: {one_line('; '.join(entry.remarks), 200)}")
+            self.problems.append(f"entry {self.read}: {_plain('; '.join(entry.remarks), 200)}")
             return
         if not self.query.matches(entry):
             return
@@ -129,7 +130,7 @@ class _Matches:
             self.deleted += 1
             return
         if entry.remarks:
-            self.problems.append(f"{one_line(entry.name, 80)}: {one_line('; '.join(entry.remarks), 200)}")
+            self.problems.append(f"{_plain(entry.name, 80)}: {_plain('; '.join(entry.remarks), 200)}")
         key = (entry.name, entry.version if self.query.every else "")
         if key not in self.entries or _is_newer(entry, self.entries[key]):
             self.entries[key] = entry
@@ -209,7 +210,7 @@ def _read_cache(client: RegistryClient, query: Query, matches: _Matches, error: 
     for value, age in client.cached():
         oldest = max(oldest, age)
         matches.add(value)
-        if len(matches.entries) >= query.limit:
+        if matches.read >= _CACHED:
             break
     if not matches.read:
         raise RegistryError(
@@ -226,14 +227,16 @@ def _listing(client: RegistryClient, query: Query, matches: _Matches, more: bool
     title = f"Servers of {client.place}" + (f" with {query.text}" if query.words else "")
     notes = []
     if entries:
-        name = next((word for entry in entries[:1] if (word := as_word(entry.name))), "NAME")
+        name = next((entry.name for entry in entries[:1] if is_plain_name(entry.name)), "NAME")
         notes.append(f"`%mcp add {name}` shows what would run, and asks before it does; nothing was started")
     if more:
         notes.append(f"there are more: `--limit {min(2 * query.limit, MAX_LIMIT)}`, or another word")
     if matches.deleted:
         notes.append(f"{plural(matches.deleted, 'deleted servers')} left out: `--all` has deleted and older ones")
-    messages = [f"{_name(entry)} is {entry.status}: {_message(entry)}" for entry in entries if entry.status_message]
-    notes += messages[:_NOTED]
+    messages = [entry for entry in entries if entry.status_message]
+    notes += [
+        f"{_plain(e.name, 80)} is {_plain(e.status, 40)}: {_plain(e.status_message, 200)}" for e in messages[:_NOTED]
+    ]
     notes += client.notes
     if matches.problems:
         rest = len(matches.problems) - _NOTED
@@ -247,23 +250,29 @@ def _listing(client: RegistryClient, query: Query, matches: _Matches, more: bool
     return Listing(rows, title=title, columns=_COLUMNS, empty=empty, note="\n".join(notes), kind="servers")
 
 
-def _name(entry: RegistryEntry) -> str:
-    return one_line(entry.name, 80)
+def _plain(text: str, limit: int) -> str:
+    """Return a publisher's text for a note, without backticks: what stands between them is a line to type."""
+    return one_line(text, limit).replace("`", "'")
 
 
-def _message(entry: RegistryEntry) -> str:
-    return one_line(entry.status_message, 200)
+def is_plain_name(name: str) -> bool:
+    """Whether a name of a server can be proposed as a word to type.
+
+    >>> is_plain_name("io.github.acme/postgres"), is_plain_name("x; rm"), is_plain_name("--help")
+    (True, False, False)
+    """
+    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 def _row(entry: RegistryEntry) -> dict[str, Any]:
     status = one_line(entry.status, 40)
     return {
-        "name": entry.name,
-        "version": entry.version,
+        "name": clean(entry.name),  # pandas takes no lone surrogates
+        "version": clean(entry.version),
         "packages": _short(map(_package, entry.packages)),
         "remotes": _short(map(_remote, entry.remotes)),
         "status": status if status == "active" else Problem(status),
-        "updated": (entry.updated or entry.published)[:10],
+        "updated": clean((entry.updated or entry.published)[:10]),
         "description": Whole(one_line(entry.description or entry.title, _DESCRIPTION)),
     }
 
@@ -283,7 +292,7 @@ def _remote(remote: Remote) -> str:
 
 
 def cached_names(registry: str, limit: int) -> Iterator[str]:
-    """Yield names of the servers of a registry that are in the cache, from its newest `limit` pages."""
+    """Yield plain names of the servers of a registry that are in the cache, from its newest `limit` pages."""
     client = RegistryClient(registry)
     for answer in client.cache.pages(limit):
-        yield from names_in(answer.value)
+        yield from filter(is_plain_name, names_in(answer.value))

@@ -54,7 +54,7 @@ def registry_names(tab: Tab) -> list[str]:
     names: list[str] = []
     with suppress(MCPMagicError, OSError):  # Tab shows no errors
         names = [*islice(cached_names(registry or OFFICIAL_REGISTRY, _PAGES), _NAMES)]
-    return completion.starting(tab, filter(None, map(as_word, names)))
+    return completion.starting(tab, names)
 
 
 def _count(word: str) -> int:
