@@ -55,7 +55,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         title: A heading, or "".
         columns: The names of the columns, in order.
         empty: The text shown when there are no rows.
-        note: A line below the table, or "".
+        note: Lines below the table, or "".
         kind: The plural noun for the rows ("tools"), or "".
         newest: Whether the last rows are in view, and not the first.
     """
@@ -134,8 +134,9 @@ class Listing(Sequence[Mapping[str, Any]]):
         title = shorten(self.title, 200)
         many = tag("span", f" {len(self):,}", class_="mcp-note") if len(self) > _AT_A_GLANCE else ""
         heading = Part(title, tag("p", joined([tag("b", title), many])) if title else Markup())
+        notes = map(Part.note, self.note.split("\n"))  # a page joins lines of one paragraph
         if not self._rows:
-            return [Part.stack(heading, Part.note(self.empty), Part.note(self.note))]
+            return [Part.stack(heading, Part.note(self.empty), *notes)]
         limit = document.display
         rows = self._rows[-limit.listing_rows :] if self.newest else self._rows[: limit.listing_rows]
         columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in rows)] or self.columns
@@ -143,7 +144,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         table, count = Part.table(columns, cells, limit=limit.bytes, newest=self.newest)
         more = len(self) - count
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
-        return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]
+        return [Part.stack(heading, table, Part.note(rest), *notes)]
 
 
 class Text:

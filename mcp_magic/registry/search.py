@@ -23,10 +23,10 @@ from mcp_magic.registry.client import MAX_PAGES, OFFICIAL_REGISTRY, PAGE, Regist
 from mcp_magic.registry.entry import STATUSES, read_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from mcp_magic.flight.progress import Reports
-    from mcp_magic.registry.entry import Package, RegistryEntry, Remote
+    from mcp_magic.registry.entry import RegistryEntry
 
 LIMIT = 100  # matches without another limit
 MAX_LIMIT = MAX_PAGES * PAGE
@@ -40,7 +40,7 @@ _CACHED = 10_000  # most entries of the cache that are searched
 _DESCRIPTION = 300  # characters; the official registry has 100
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+~-]*(?:/[\w.+~-]+)*", re.ASCII)
 _NOTED = 3  # entries that a note names
-_COLUMNS = ("name", "version", "packages", "remotes", "status", "updated", "description")
+_COLUMNS = ("name", "version", "offers", "updated", "status", "description")
 
 
 @dataclass(frozen=True)
@@ -269,26 +269,25 @@ def _row(entry: RegistryEntry) -> dict[str, Any]:
     return {
         "name": clean(entry.name),  # pandas takes no lone surrogates
         "version": clean(entry.version),
-        "packages": _short(map(_package, entry.packages)),
-        "remotes": _short(map(_remote, entry.remotes)),
-        "status": status if status == "active" else Problem(status),
+        "offers": _offers(entry),
         "updated": clean((entry.updated or entry.published)[:10]),
+        "status": status if status == "active" else Problem(status),
         "description": Whole(one_line(entry.description or entry.title, _DESCRIPTION)),
     }
 
 
-def _short(words: Iterable[str]) -> str:
-    return one_line(", ".join(dict.fromkeys(words)), 120)
+def _offers(entry: RegistryEntry) -> str:
+    """Return the types of an entry's packages, with their transport if that is not stdio, and those of its remotes.
 
-
-def _package(package: Package) -> str:
-    """Return the type of a package, with its transport if that is not stdio."""
-    kind = package.transport.type
-    return package.registry_type if kind == "stdio" else f"{package.registry_type} ({SHORT[kind]})"
-
-
-def _remote(remote: Remote) -> str:
-    return SHORT[remote.type]
+    >>> _offers(read_entry({"remotes": [{"type": "sse", "url": "https://example.com/sse"}]}))
+    'sse'
+    """
+    packages = [
+        package.registry_type + ("" if package.transport.type == "stdio" else f" ({SHORT[package.transport.type]})")
+        for package in entry.packages
+    ]
+    remotes = [SHORT[remote.type] for remote in entry.remotes]
+    return one_line(", ".join(dict.fromkeys([*packages, *remotes])), 120)
 
 
 def cached_names(registry: str, limit: int) -> Iterator[str]:

@@ -84,13 +84,12 @@ async def test_table_has_all_that_is_needed_to_choose(served):
     assert {**listing[0]} == {
         "name": "io.github.acme/postgres",
         "version": "2.0.0",
-        "packages": "npm",
-        "remotes": "http",
-        "status": "active",
+        "offers": "npm, http",
         "updated": "2026-11-01",
+        "status": "active",
         "description": "Does what io.github.acme/postgres does.",
     }
-    assert listing[1]["packages"] == "pypi (http)"
+    assert listing[1]["offers"] == "pypi (http)"
     assert list(listing.df.columns) == list(listing[0])
     assert listing.df["status"].tolist()[-1] == "deprecated"
     assert listing.note.split("\n") == [

@@ -128,7 +128,7 @@ class Registry:
         return {"servers": entries[start:end], "metadata": metadata}
 
     def _fits(self, item: Any, query: dict[str, str]) -> bool:
-        if not isinstance(item, dict) or "server" not in item:
+        if not isinstance(item, dict) or not isinstance(item.get("server"), dict):
             return True
         official = item.get("_meta", {}).get(OFFICIAL, {})
         if official.get("status") == "deleted" and query.get("include_deleted") != "true":

@@ -162,8 +162,7 @@ def test_terminal_prints_rows_and_connects_nothing(served, tmp_path):
         {
             "name": "io.github.acme/postgres",
             "version": "1.0.0",
-            "packages": "npm",
-            "remotes": "",
+            "offers": "npm",
             "status": "active",
             "updated": "2026-11-01",
             "description": "Does what io.github.acme/postgres does.",
