@@ -33,8 +33,8 @@ COMMANDS = {
     for command in (
         _daily("connect", "connect", "Connect", "opens a session to a server"),
         _daily("up", "up", "Connect", "connects and configures everything that mcp_magic.toml declares"),
-        _daily("find", "registry", "Connect", "searches a registry of MCP servers, and starts none"),
-        _daily("add", "registry", "Connect", "shows a server, tries it, and writes it into a configuration file"),
+        Command("find", "registry", "Connect", "searches a registry of MCP servers, and starts none"),
+        Command("add", "registry", "Connect", "shows a server, tries it, and writes it into a configuration file"),
         Command("remove", "registry", "Connect", "takes a server out of a configuration file, and ends its session"),
         _daily("disconnect", "connect", "Connect", "closes sessions and ends the servers that were started"),
         _daily("reconnect", "connect", "Connect", "opens a session again, for example after its server died"),
