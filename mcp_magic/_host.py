@@ -15,8 +15,8 @@ from mcp_magic._text import did_you_mean, free_name, join_names
 from mcp_magic.apps.calls import CallView
 from mcp_magic.ask.callbacks import SessionQuestions
 from mcp_magic.ask.elicitation import ElicitationSettings
-from mcp_magic.ask.inputs import InputValues
 from mcp_magic.ask.sampling import SamplingSettings
+from mcp_magic.ask.secrets import Secrets
 from mcp_magic.auth.login import LogIns
 from mcp_magic.auth.session import authenticator
 from mcp_magic.calls.call import Call, task_is_left
@@ -360,7 +360,7 @@ class Host:
         consent: Who may call what without approval; `consent.approver` asks the user.
         elicitation: Answers the servers' elicitations.
         logins: How the user logs in to servers, and where tokens are kept.
-        inputs: The values that the user has entered for `${input:ID}` of configurations.
+        secrets: The secrets that configurations refer to: `await host.secrets.set("db", value)` stores one.
         sampling: Answers the servers' sampling requests.
         registry: Its connections, and those that are being opened or closed.
         trace: The messages between the host and its servers.
@@ -378,7 +378,7 @@ class Host:
         self.registry = Connections(self.consent.definitions)
         self.elicitation = ElicitationSettings()
         self.logins = LogIns()
-        self.inputs = InputValues()
+        self.secrets = Secrets()
         self.sampling = SamplingSettings()
         self.protocols: list[Spec] = []
         self.trace = Trace()
@@ -587,7 +587,7 @@ class Host:
             questions=partial(SessionQuestions, self.elicitation, self.sampling, self.consent),
             max_questions=lambda: self.elicitation.max_questions,
             authenticate=authenticator(self.logins),
-            inputs=self.inputs,
+            inputs=self.secrets.ask_input,
             skills=Skills,
             protocols=self.protocols,
             reconnection=self.reconnection,

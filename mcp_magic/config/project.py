@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,12 +25,13 @@ from mcp_magic.config.parsing import (
     parse_toml,
     read_text,
     reject_unknown,
+    slug,
     toml_document,
 )
 from mcp_magic.config.references import INPUT, check_inputs, parse_inputs
-from mcp_magic.config.servers import ServerEntry, load_config, make_entry, parse_servers
+from mcp_magic.config.servers import ServerEntry, is_personal, load_config, make_entry, parse_servers
 from mcp_magic.config.specs import StdioSpec, UrlSpec
-from mcp_magic.errors import ConfigError, TargetError
+from mcp_magic.errors import ConfigError, DeniedError, TargetError
 from mcp_magic.schema.secrets import is_declared_secret
 
 if TYPE_CHECKING:
@@ -447,6 +449,29 @@ def is_trusted(declaration: Declaration) -> bool:
     except OSError:
         return False
     return _key(declaration) in (line.strip() for line in lines)
+
+
+def alone(entry: ServerEntry) -> Declaration:
+    """Return the declaration of one server, which is trusted by itself."""
+    return Declaration({entry.name: entry}, source=entry.source, digest=entry.digest)
+
+
+def check_secrets(entry: ServerEntry) -> ServerEntry:
+    """Return an entry of the user's own files, of a trusted file, or without secrets; raise DeniedError for another.
+
+    A program that connects a server by its name asks nobody.
+    """
+    sources = entry.spec.secret_sources if entry.spec is not None else []
+    if not sources or is_personal(entry.source) or is_trusted(alone(entry)):
+        return entry
+    with suppress(ConfigError):
+        if is_trusted(load_declaration(Path(entry.source))):
+            return entry
+    raise DeniedError(
+        f"{entry.source}: the server {entry.name!r} refers to secrets ({_line(', '.join(sources))}), and you have not "
+        f"trusted it yet. `%mcp connect {slug(entry.name)}` asks you; this line, typed in a terminal, approves it: "
+        f"`{trust_line(alone(entry))}`"
+    )
 
 
 def trust(declaration: Declaration) -> None:

@@ -148,13 +148,26 @@ def find_uses(table: Mapping[str, Any]) -> tuple[SecretUse, ...]:
                 if not references:
                     continue
                 if _allows(path, text):
-                    place = str(path[1]) if key in _TABLES else key if key == "args" else ".".join(map(str, path))
+                    place = _place(path)
                     uses |= {SecretUse(place, reference): None for reference in references}
                     continue
                 where = "env, headers, args, after the host of url, and auth.client_secret"
                 problem = FieldError(f"{references[0].text} is not resolved here; secrets can be in {where}.", *path)
             raise problem from None
     return tuple(uses)
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    """Return the name of a variable or header, else of the field: `args`, `url`, `auth.client_secret`."""
+    if path[0] in _TABLES:
+        return str(path[1])
+    return f"auth.{_auth_field(path[1])}" if path[0] == "auth" else str(path[0])
+
+
+def _auth_field(name: str | int) -> str:
+    """Return the field of `AuthOptions` that a key means, as `clientSecret` and `CLIENT_SECRET` of other hosts do."""
+    text = str(name)
+    return text.lower() if text.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> list[tuple[tuple[str | int, ...], str]]:
@@ -172,10 +185,7 @@ def _allows(path: tuple[str | int, ...], text: str) -> bool:
     if path[0] == "url":
         return len(path) == 1 and _after_host(text)
     if path[0] == "auth":
-        return len(path) == 2 and str(path[1]).replace("clientId", "client_id").lower() in (
-            *AUTH_FIELDS,
-            "clientsecret",
-        )
+        return len(path) == 2 and _auth_field(path[1]) in AUTH_FIELDS
     return path[0] in (*_TABLES, "args") and len(path) == 2
 
 

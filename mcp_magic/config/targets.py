@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean
 from mcp_magic.config.foreign import SUFFIXES, is_foreign
@@ -33,11 +32,15 @@ from mcp_magic.config.parsing import (
     texts,
     working_directory,
 )
+from mcp_magic.config.project import check_secrets
 from mcp_magic.config.sandbox import make_sandbox
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
 from mcp_magic.errors import ArgumentsError, ConfigError, TargetError
 from mcp_magic.schema.commandline import as_command
+
+if TYPE_CHECKING:
+    from mcp_magic.config.references import SecretUse
 
 # Options of a `connect` line.
 
@@ -60,6 +63,7 @@ class Overrides:
     reconnect: bool | None = None
     protocol: str | None = None
     sandbox: Any = None
+    references: tuple[SecretUse, ...] = ()  # those in `headers`, `env` and `auth`, as a line has them
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
         """Return `spec` with these options."""
@@ -104,6 +108,10 @@ class Overrides:
             changes["headers"] = {**rest, **changes["headers"]}
         if "sandbox" in changes:
             changes["sandbox"] = make_sandbox(changes["sandbox"], directory)
+        if "references" in changes:
+            replaced = {use.place.lower() for use in self.references}
+            rest_of_file = [use for use in spec.references if use.place.lower() not in replaced]
+            changes["references"] = (*rest_of_file, *self.references)
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
@@ -259,7 +267,7 @@ def resolve_target(
         raise ArgumentsError(f"connect has no option {name!r}.{near} It has: {', '.join(names)}")
     overrides = Overrides(**options)
     if isinstance(target, str):
-        find_entry = find_entry or partial(find_server, directory=directory)
+        find_entry = find_entry or (lambda name: check_secrets(find_server(name, directory)))
         spec, name = _from_name(target.strip(), lookup, find_entry, variables, directory)
     else:
         spec, name = _from_value(target, directory)

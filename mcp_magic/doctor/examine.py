@@ -53,7 +53,7 @@ from mcp_magic.lint import WARNING as LINT_WARNING
 from mcp_magic.sandbox.backends import isolated
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.failures import not_started
-from mcp_magic.session.secrets import resolve_secrets
+from mcp_magic.session.secrets import ignore, resolve_secrets
 from mcp_magic.session.supervisor import quiet_sdk_logging
 from mcp_magic.session.transports import open_transport
 
@@ -207,7 +207,7 @@ class _Examination:
         if not spec.secret_sources:
             return spec
         with self.step("connect") as step:
-            filled = await resolve_secrets(spec, name, lambda secrets: None, self._host.inputs)
+            filled = await resolve_secrets(spec, name, ignore, self._host.secrets.ask_input)
             step.ok(f"its secrets can be had: {', '.join(spec.secret_sources)}")
         return filled
 

@@ -36,7 +36,7 @@ from mcp_magic.ask.question import (
 from mcp_magic.ask.sampling import Review
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
-from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
+from mcp_magic.config.project import Declaration, alone, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import page_text, pages, value_text
@@ -529,7 +529,7 @@ class Asking:
             (host.elicitation, "elicitor", self.elicit),
             (host.sampling, "sampler", ModelSampler(model)),
             (host.sampling, "reviewer", self),
-            (host.inputs, "asker", self.ask),
+            (host.secrets, "asker", self.ask),
         ]
         for owner, name, hook in self._hooks:
             if getattr(owner, name) is None:
@@ -919,20 +919,16 @@ async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry]
     for entry in entries:
         if entry.spec is None or entry.disabled or entry.problem:
             continue
-        alone = _alone(entry)
+        declaration = alone(entry)
         conflicts = displaced(invocation, {slug(entry.name): entry.spec}, entry.source) if replacing else []
-        loose = _wants(alone, None if replacing else invocation.directory)
-        await ask_for_trust(invocation, alone, loose, conflicts)
+        loose = _wants(declaration, None if replacing else invocation.directory)
+        await ask_for_trust(invocation, declaration, loose, conflicts)
 
 
 def needs_yes(entry: ServerEntry, directory: Path) -> bool:
     """Whether the user has to agree before a configured server starts."""
-    alone = _alone(entry)
-    return bool(_wants(alone, directory)) and not is_trusted(alone)
-
-
-def _alone(entry: ServerEntry) -> Declaration:
-    return Declaration({entry.name: entry}, source=entry.source, digest=entry.digest)
+    declaration = alone(entry)
+    return bool(_wants(declaration, directory)) and not is_trusted(declaration)
 
 
 def _wants(declaration: Declaration, directory: Path | None) -> list[str]:

@@ -54,7 +54,7 @@ WRONG_LINES = (CommandError, ArgumentsError, ConfigError, TargetError, NotFoundE
 
 ALONE = (
     *("agent", "allow", "approvals", "ask", "audit", "config", "deny", "disconnect", "find", "jobs", "last", "logout"),
-    *("metrics", "record", "roots", "trace", "up"),
+    *("metrics", "record", "roots", "secret", "trace", "up"),
 )
 """Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
 
@@ -324,8 +324,11 @@ class _Line:
 
 
 TAKE_TARGET = ("connect", "doctor")  # the subcommands that connect by themselves
-CONNECT_NONE = ("add", "export", "find", "remove", "serve")  # subcommands that open no session of what they name
-WITHOUT_SESSION = ("add", "config", "find", "remove", "serve")  # subcommands that no session of --connect helps
+CONNECT_NONE = ("add", "export", "find", "remove", "secret", "serve")
+"""Subcommands that open no session of what they name."""
+
+WITHOUT_SESSION = ("add", "config", "find", "remove", "secret", "serve")
+"""Subcommands that no session of --connect helps."""
 
 
 def _declaration() -> Declaration | None:

@@ -252,6 +252,11 @@ class ConnectionInfo:
         """What a stdio server may reach; "" for others, which run elsewhere or in this kernel."""
         return one_line(self.spec.isolation, 400) if isinstance(self.spec, StdioSpec) else ""
 
+    @property
+    def secrets(self) -> str:
+        """Where its secrets come from: `TOKEN from keyring acme/db`; "" if its configuration refers to none."""
+        return one_line(", ".join(self.spec.secret_sources), 400)
+
     def row(self, **more: Any) -> dict[str, Any]:
         """Return the connection as a row of a listing, with its health and `more` columns."""
         return {
@@ -259,6 +264,7 @@ class ConnectionInfo:
             "state": self.state,
             "transport": self.spec.transport,
             "rights": self.rights if isinstance(self.spec, StdioSpec) and self.spec.sandbox is not None else None,
+            "secrets": self.secrets or None,
             "protocol": self.protocol_version,
             **self.counts,
             "latency": None if self.latency is None else duration(self.latency),
@@ -276,6 +282,7 @@ class ConnectionInfo:
         facts = [
             (self.spec.transport, one_line(self.spec.where, 200)),
             ("rights", self.rights),
+            ("secrets", self.secrets),
             ("server", one_line(f"{server.title or server.name} {server.version}", 200) if server is not None else ""),
             ("protocol", self.protocol_version or ""),
             ("since", self._since()),

@@ -68,6 +68,10 @@ Know = Callable[[Iterable[str]], None]
 """Takes secrets that are to be masked from now on (`trace.Recorder.know`)."""
 
 
+def ignore(secrets: Iterable[str]) -> None:
+    """Take secrets where no messages are recorded."""
+
+
 async def resolve_secrets(
     spec: Spec, server: str, know: Know, ask: InputAsker, tell: Callable[[str], None] = lambda text: None
 ) -> Spec:

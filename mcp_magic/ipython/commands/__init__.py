@@ -41,6 +41,7 @@ COMMANDS = {
         Command("ping", "connect", "Connect", "checks that servers answer"),
         Command("logout", "connect", "Connect", "ends a log-in: revokes and forgets its tokens"),
         Command("config", "connect", "Connect", "lists the servers of config files, and starts none"),
+        Command("secret", "secret", "Connect", "stores secrets in the keyring, lists their names, forgets them"),
         _daily("tools", "explore", "Explore", "lists tools, their arguments and their hints"),
         _daily("resources", "explore", "Explore", "lists resources"),
         Command("templates", "explore", "Explore", "lists resource templates: URIs with a part to fill in"),

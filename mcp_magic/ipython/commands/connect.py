@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import ago, did_you_mean, duration, join_names
 from mcp_magic.config.foreign import HOSTS, is_foreign
 from mcp_magic.config.masking import mask_arguments
-from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
+from mcp_magic.config.parsing import (
+    PROTOCOLS,
+    SAMPLING_MODES,
+    SERVER_FILES,
+    FieldError,
+    command_words,
+    slug,
+    working_directory,
+)
 from mcp_magic.config.programs import missing_program
 from mcp_magic.config.project import find_declaration, load_declaration
+from mcp_magic.config.references import Reference, SecretUse, find_references, mark_references
 from mcp_magic.config.sandbox import KEYS, PRESETS
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
@@ -222,8 +231,15 @@ async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any
 
 
 def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
-    headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
-    env = dict(parse_env(invocation.text(text)) for text in arguments.env)
+    headers = dict(parse_header(_text(invocation, text)) for text in arguments.header)
+    env = dict(parse_env(_text(invocation, text)) for text in arguments.env)
+    secret = arguments.client_secret or ""
+    uses = [SecretUse("auth.client_secret", reference) for reference in _references(secret)]
+    for words, parse in ((arguments.header, parse_header), (arguments.env, parse_env)):
+        for word in words:
+            if references := _references(word):  # in what is typed, and never in the value of a variable
+                place = parse(mark_references(word, "x"))[0]
+                uses += [SecretUse(place, reference) for reference in references]
     return dict(  # noqa: C408 (keyword arguments)
         transport=arguments.transport,
         headers=headers,
@@ -237,6 +253,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         sampling=arguments.sampling,
         reconnect=arguments.reconnect,
         protocol=arguments.protocol,
+        references=tuple(uses),
         auth=_auth_table(invocation, arguments),
         lookup=invocation.variables.get,
         find_entry=find_server,
@@ -245,17 +262,32 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
     )
 
 
+def _text(invocation: Invocation, word: str) -> str:
+    """Return a text with `$name` and `{expression}` replaced, and with the references to secrets as they are."""
+    references = [reference.text for reference in _references(word)]
+    parts = [invocation.text(part) for part in mark_references(word, "\0").split("\0")]
+    return parts[0] + "".join(map("".join, zip(references, parts[1:], strict=True)))
+
+
+def _references(word: str) -> list[Reference]:
+    try:
+        return find_references(word)
+    except FieldError as error:
+        raise CommandError(f"%mcp connect: {error}") from None
+
+
 def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
     """Return the line's log-in options, or None."""
     secret = arguments.client_secret
-    if secret is not None and not REFERENCE.fullmatch(secret):
+    is_reference = secret is not None and bool(_references(secret))
+    if secret is not None and not (is_reference or REFERENCE.fullmatch(secret)):
         raise CommandError(
             "%mcp connect: --client-secret takes a variable, because the notebook keeps the line: "
-            "--client-secret $secret, or --client-secret {os.environ['SECRET']}"
+            "--client-secret $secret, or --client-secret {os.environ['SECRET']}, or '${keyring:SERVICE/NAME}'"
         )
     table: dict[str, Any] = {
         "client_id": arguments.client_id and invocation.text(arguments.client_id),
-        "client_secret": secret and str(invocation.value(secret)),
+        "client_secret": secret and (secret if is_reference else str(invocation.value(secret))),
         "private_key": arguments.private_key and invocation.text(arguments.private_key),
         "issuer": arguments.issuer and invocation.text(arguments.issuer),
         "scopes": [invocation.text(scope) for scope in arguments.scope] or None,
@@ -343,6 +375,7 @@ CONNECT = Implementation(
         "%mcp connect --sandbox read=.,write=out,net=api.example.com:443 -- npx -y @acme/server",
         "%mcp connect my_server                     # a variable that holds an MCPServer",
         "%mcp connect $url --header 'Authorization: Bearer $token'",
+        "%mcp connect $url --header 'Authorization: Bearer ${keyring:acme/token}'",
         "%mcp connect --config mcp.json             # all of its servers, in parallel",
         "conn = %mcp connect math",
     ),
@@ -466,20 +499,25 @@ CONFIG = Implementation(
 
 async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     from mcp_magic.auth.client import log_out
+    from mcp_magic.session.secrets import ignore, resolve_secrets
 
     host = invocation.host
     name = str(invocation.value(arguments.server))
     spec = host[name].spec if name in host else resolve_target(name, find_entry=find_server)[0]
     if not isinstance(spec, UrlSpec):
         raise CommandError(f"%mcp logout: {name} is not a server with a URL, so it has no log-in.")
+    if spec.references and name not in host:
+        raise CommandError(f"%mcp logout: the log-in of {name} needs its secrets; `%mcp connect {name}` first.")
     specs = {key: connection.spec for key, connection in host.connections.items()}
     closed = [
         key for key, other_spec in specs.items() if isinstance(other_spec, UrlSpec) and other_spec.url == spec.url
     ]
+    filled = await resolve_secrets(replace(spec, headers_helper=None), name, ignore, host.secrets.ask_input)
+    assert isinstance(filled, UrlSpec)
     await host.disconnect(*closed)
     rows: list[dict[str, Any]] = [
         {"server": name, "authorization server": logout.authority, "tokens": logout.outcome}
-        for logout in await log_out(spec, host.logins)
+        for logout in await log_out(filled, host.logins)
     ]
     note = f"disconnected: {', '.join(closed)}" if closed else ""
     empty = f"no tokens of {spec.where} are kept{'; ' + note if note else ''}"

@@ -1,4 +1,4 @@
-"""Asks the user for secrets: the inputs of a configuration, once a kernel, and what `%mcp secret set` stores."""
+"""The secrets that servers refer to: the inputs of a configuration, asked for once a kernel, and what is stored."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
 from mcp_magic.ask.question import Choice, Form, Outcome, Question
+from mcp_magic.config.references import SERVICE, keyring_reference
 from mcp_magic.display.document import Markup, Part, page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import visible
 from mcp_magic.errors import SecretError
 from mcp_magic.schema import check_arguments
+from mcp_magic.session.keyring import KeyringFailedError, forget_secret, store_secret, stored_names
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from mcp_magic.ask.question import Reply
     from mcp_magic.config.references import Input
@@ -30,10 +32,11 @@ UNATTENDED = "you cannot be asked here"
 VALUE = "value"  # the name of the field
 
 
-class InputValues:
-    """The inputs that the user has entered, which are asked for once a kernel; only memory has them.
+class Secrets:
+    """The secrets that servers refer to: entries of the keyring, and the inputs that the user has entered.
 
-    `asker` asks a question; without one, no input can be had.
+    Inputs are asked for once a kernel, and only memory has them. `asker` asks a question within `timeout` seconds;
+    without one, no input can be had.
     """
 
     def __init__(self) -> None:
@@ -42,7 +45,48 @@ class InputValues:
         self._values: dict[Input, str] = {}
         self._asking: dict[Input, asyncio.Lock] = defaultdict(asyncio.Lock)  # two servers may want the same input
 
-    async def __call__(self, server: str, wanted: Input) -> str:
+    async def set(self, name: str, value: str, *, service: str = SERVICE) -> str:
+        """Store a secret in the system's keyring; return the reference that a configuration has in its place.
+
+        Raises:
+            SecretError: There is no keyring, or it has refused.
+        """
+        try:
+            await store_secret(service, name, value)
+        except KeyringFailedError as error:
+            problem = f"{service}/{name} was not stored: {error}"
+        else:
+            return keyring_reference(name, service)
+        raise SecretError(problem)
+
+    async def forget(self, name: str, *, service: str = SERVICE) -> bool:
+        """Delete a secret from the keyring, and inputs with this id; return whether there was one.
+
+        Raises:
+            SecretError: There is no keyring, or it has refused.
+        """
+        inputs = [wanted for wanted in self._values if wanted.id == name]
+        for wanted in inputs:
+            del self._values[wanted]
+        if inputs and (service, name) not in self.names:
+            return True
+        try:
+            return await forget_secret(service, name) or bool(inputs)
+        except KeyringFailedError as error:
+            problem = f"{service}/{name} was not deleted: {error}"
+        raise SecretError(problem)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The service and the name of each secret that was stored from here."""
+        return stored_names()
+
+    @property
+    def inputs(self) -> list[Input]:
+        """The inputs that the user has entered."""
+        return list(self._values)
+
+    async def ask_input(self, server: str, wanted: Input) -> str:
         """Return the value of an input of a file, asked for by a server. Raises SecretError if there is none."""
         async with self._asking[wanted]:
             if wanted not in self._values:
@@ -64,16 +108,6 @@ class InputValues:
         if reply.choice != "accept" or not value:
             raise SecretError(f"{what} was not entered, so nothing was started.")
         return value
-
-    def __iter__(self) -> Iterator[Input]:
-        return iter(self._values)
-
-    def forget(self, name: str) -> int:
-        """Forget the inputs with an id, so that they are asked for again; return how many there were."""
-        chosen = [wanted for wanted in self._values if wanted.id == name]
-        for wanted in chosen:
-            del self._values[wanted]
-        return len(chosen)
 
 
 def entered(reply: Reply) -> str:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mcp_magic.ask.inputs import UNATTENDED, VALUE, InputValues, input_question
 from mcp_magic.ask.question import Question, Reply
+from mcp_magic.ask.secrets import UNATTENDED, VALUE, Secrets, input_question
 from mcp_magic.config.references import Input
 from mcp_magic.errors import SecretError
 from mcp_magic.ipython.ask import InputAsker
@@ -32,17 +32,17 @@ KEY = Input("key", "x.json", "The key\nof acme", default="")
 
 
 async def test_an_input_is_asked_for_once():
-    values, typed = InputValues(), Typed(Reply("accept", {VALUE: "sesame"}))
+    values, typed = Secrets(), Typed(Reply("accept", {VALUE: "sesame"}))
     values.asker = typed
-    assert await asyncio.gather(*(values(server, KEY) for server in "abc")) == ["sesame"] * 3
+    assert await asyncio.gather(*(values.ask_input(server, KEY) for server in "abc")) == ["sesame"] * 3
     assert len(typed.questions) == 1
     text = typed.questions[0].about(None).plain
     assert text == "Server a needs the input key of x.json\n  The key of acme"
-    assert await values("a", Input("key", "other.json")) == "sesame"
+    assert await values.ask_input("a", Input("key", "other.json")) == "sesame"
     assert len(typed.questions) == 2, "another file does not get it unasked"
     assert "sesame" not in repr(values)
-    assert values.forget("key") == 2
-    assert list(values) == []
+    assert await values.forget("key") is True
+    assert values.inputs == []
 
 
 REPLIES = [
@@ -55,16 +55,16 @@ REPLIES = [
 
 @pytest.mark.parametrize(("reply", "message"), REPLIES, ids=["nobody", "cancelled", "empty", "late"])
 async def test_an_input_that_is_not_entered_is_an_error(reply, message):
-    values = InputValues()
+    values = Secrets()
     values.asker = Typed(reply)
     with pytest.raises(SecretError) as caught:
-        await values("a", KEY)
+        await values.ask_input("a", KEY)
     assert str(caught.value).startswith(message)
 
 
 async def test_without_an_asker_nobody_is_asked():
     with pytest.raises(SecretError, match="you cannot be asked here"):
-        await InputValues()("a", KEY)
+        await Secrets().ask_input("a", KEY)
 
 
 async def test_a_secret_is_typed_without_echo():
