@@ -216,7 +216,7 @@ class NotebookHost(CoreHost):
 
         options["registry"] = options.get("registry") or self.registry_address
         options["folder"] = folder or working_directory()
-        return await add_server(self, what, values=values, ask=self.inputs.asker, yes=yes, keep=keep, **options)
+        return await add_server(self, what, values=values, ask=self.secrets.asker, yes=yes, keep=keep, **options)
 
     @on_own_loop_unless_closed
     async def remove(self, name: str, *, file: str | Path | None = None, folder: Path | None = None) -> Listing:

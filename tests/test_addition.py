@@ -84,7 +84,7 @@ async def refusal(kind, host, what, **options) -> str:
 
 async def test_bundle_is_shown_tried_and_written(host, place):
     (place / "tool.mcpb").write_bytes(plain_bundle())
-    host.inputs.asker = person = Person(token="sesame-1234")
+    host.secrets.asker = person = Person(token="sesame-1234")
     new = await host.add("./tool.mcpb")
     assert person.shown.startswith(f"Add the server plain to {place}/mcp_magic.toml?\n")
     assert "main.py 2025-06-18" in person.shown
@@ -103,7 +103,7 @@ async def test_bundle_is_shown_tried_and_written(host, place):
 async def test_server_is_removed_from_its_file(host, place):
     (place / "tool.mcpb").write_bytes(plain_bundle())
     (place / "mcp_magic.toml").write_text("# Mine.\n[servers.other]\ncommand = 'x'\n")
-    host.inputs.asker = Person()
+    host.secrets.asker = Person()
     await host.add("tool.mcpb", values={"protocol": "2025-03-26"}, name="db")
     assert servers(place / "mcp_magic.toml").keys() == {"other", "db"}
     [row] = await host.remove("db")
@@ -121,7 +121,7 @@ async def test_bundle_of_a_registry_is_checked_against_its_digest(host, place):
         served.entries.append(entry("io.github.acme/tool", packages=[package]))
         message = await refusal(ConfigError, host, "io.github.acme/tool", registry=served.url)
         assert "is not what its publisher names" in message
-        host.inputs.asker = Person("no")
+        host.secrets.asker = Person("no")
         assert await refusal(DeniedError, host, package["identifier"]) == "plain was not added: you said no."
     assert not (place / "mcp_magic.toml").exists()
     assert not (place.parent / "data" / "mcp_magic" / "bundles").exists()
@@ -136,9 +136,9 @@ async def test_remote_of_a_registry_is_added_for_vs_code(host, place):
         remote = {"type": "streamable-http", "url": "{base}/mcp", "variables": {"base": {}}, "headers": [token]}
         math = entry("io.github.acme/math-mcp", status="deprecated", message="Use b.", title="Math", remotes=[remote])
         with registry(math) as served:
-            host.inputs.asker, host.registry_address = Person(**{"X-Token": "sesame-12"}), served.url
+            host.secrets.asker, host.registry_address = Person(**{"X-Token": "sesame-12"}), served.url
             new = await host.add("io.github.acme/math-mcp", values={"base": url}, to=".vscode/mcp.json")
-            shown = host.inputs.asker.shown
+            shown = host.secrets.asker.shown
     assert new.connection is host["math"]
     assert "status       DEPRECATED: Use b." in shown
     assert "Math; Does what io.github.acme/math-mcp does." in shown
@@ -166,9 +166,9 @@ async def test_first_package_that_can_run_is_taken(host, place):
     async with serving(load("math_server").server.streamable_http_app()) as url:
         remote = {"type": "streamable-http", "url": f"{url}/mcp"}
         (place / "server.json").write_text(json.dumps({"name": "a/math", "packages": [cargo], "remotes": [remote]}))
-        host.inputs.asker = Person()
+        host.secrets.asker = Person()
         await host.add("server.json")
-    assert "not taken: packages of 'cargo' cannot be run here" in host.inputs.asker.shown
+    assert "not taken: packages of 'cargo' cannot be run here" in host.secrets.asker.shown
     message = await refusal(ConfigError, host, "server.json", package="npm", name="b")
     assert message == "a/math has no package of the type npm; it has: cargo, remote."
 
@@ -196,7 +196,7 @@ async def test_no_and_silence_write_nothing(host, place):
     async def late(question, seconds):
         raise TimeoutError
 
-    for host.inputs.asker, reason in ((Person("no"), "you said no"), (late, "you did not answer within 600 s")):
+    for host.secrets.asker, reason in ((Person("no"), "you said no"), (late, "you did not answer within 600 s")):
         assert reason in await refusal(DeniedError, host, "tool.mcpb")
     assert names(place) == ["tool.mcpb"]
 
@@ -211,9 +211,9 @@ async def test_value_that_is_missing_is_named(host, place):
     assert "main.py '<name>'" in message
     [code] = re.findall(r"--yes (\w+)", message)
     assert await refusal(ArgumentsError, host, "tool.mcpb", yes=code) == "plain needs name: --set name=VALUE."
-    host.inputs.asker = Person()
+    host.secrets.asker = Person()
     assert await refusal(ArgumentsError, host, "tool.mcpb") == "plain needs name: --set name=VALUE."
-    [question] = host.inputs.asker.questions
+    [question] = host.secrets.asker.questions
     with pytest.raises(ArgumentsError, match="still to be filled in: name"):
         question.form.check({"name": ""})
 
@@ -225,12 +225,12 @@ async def test_server_that_does_not_work_is_not_written(host, place):
     (place / "server.json").write_text(
         json.dumps({"name": "a/b", "remotes": [{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]})
     )
-    host.inputs.asker = Person()
+    host.secrets.asker = Person()
     message = await refusal(ConnectError, host, "server.json")
     assert message.startswith("b was not added, because it does not work: connect: ")
     assert message.endswith("`--keep` writes it all the same.")
     assert not (place / "mcp_magic.toml").exists()
-    host.inputs.asker = Person()
+    host.secrets.asker = Person()
     new = await host.add("server.json", keep=True)
     assert (new.ok, list(host)) == (False, [])
     assert servers(place / "mcp_magic.toml")["b"] == {"transport": "http", "url": "http://127.0.0.1:9/mcp"}
@@ -297,9 +297,9 @@ async def test_public_server_of_npm_is_added(host, place):
         "packageArguments": [{"type": "positional", "value": "stdio"}],
     }
     (place / "server.json").write_text(json.dumps({"name": "io.github.x/everything", "packages": [package]}))
-    host.inputs.asker = Person()
+    host.secrets.asker = Person()
     new = await host.add("server.json", to="mcp.json")
-    assert " sha512-" in host.inputs.asker.shown
+    assert " sha512-" in host.secrets.asker.shown
     command = {"command": "npx", "args": ["-y", f"{EVERYTHING}@{NODE_PACKAGES[EVERYTHING]}", "stdio"]}
     assert json.loads((place / "mcp.json").read_text()) == {"mcpServers": {"everything": command}}
     assert (await new.connection.call_tool("echo", {"message": "hello"})).text == "Echo: hello"
@@ -311,9 +311,9 @@ async def test_public_server_of_pypi_is_added(host, place):
     package = {"registryType": "pypi", "identifier": "mcp-server-time"}
     package["environmentVariables"] = own
     (place / "server.json").write_text(json.dumps({"name": "io.github.x/time", "packages": [package]}))
-    host.inputs.asker = Person()
+    host.secrets.asker = Person()
     new = await host.add("server.json")
-    assert " sha256:" in host.inputs.asker.shown
+    assert " sha256:" in host.secrets.asker.shown
     [*_, pinned] = servers(place / "mcp_magic.toml")["time"]["args"]
     assert re.fullmatch(r"mcp-server-time==\d+\.\d+\.\d+", pinned)
     assert new.report.ok

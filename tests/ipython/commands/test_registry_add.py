@@ -32,7 +32,7 @@ def agreeing(monkeypatch):
         shown.append(question.about(question.values).plain)
         return Reply("add")
 
-    monkeypatch.setattr(host.inputs, "asker", ask)
+    monkeypatch.setattr(host.secrets, "asker", ask)
     return shown
 
 
