@@ -28,6 +28,7 @@ SUBJECTS = {
     "calls": "a call against the bare SDK's, per transport",
     "cells": "a %mcp call cell against an await in a cell",
     "connects": "eight connects in parallel against the slowest",
+    "sandbox": "a stdio server inside a sandbox against the same one outside",
     "first_call": "the first call after connect against the tenth",
     "first_lines": "the first connect and the first agent of a kernel",
     "trace": "a call with its messages kept against one without",
