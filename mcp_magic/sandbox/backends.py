@@ -85,7 +85,7 @@ SYSTEM = (
     *("/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group", "/etc/localtime", "/etc/timezone"),
     *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls", "/etc/pki/ca-trust"),
     *("/etc/crypto-policies", "/etc/mime.types", "/etc/magic", "/etc/os-release", "/etc/locale.alias"),
-    *("/etc/fonts", "/etc/debian_version", "/etc/python3", "/etc/npmrc"),
+    *("/etc/fonts", "/etc/debian_version", "/etc/python3", "/etc/npmrc", "/etc/gitconfig"),
 )
 """Files and folders that every server may read, if they exist; without those in which keys are, and without disks."""
 
