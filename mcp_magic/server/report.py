@@ -14,9 +14,10 @@ from mcp_magic.display.document import Markup, details, escape, joined, size_tex
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import escaped_json, outline
 from mcp_magic.results.results import repeats
+from mcp_magic.schema.resolve import json_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from mcp_magic.server.exchange import Exchange, Recording
 
@@ -24,7 +25,7 @@ WHOLE = 1200  # characters of a text that is in view; a longer one opens on a cl
 
 LARGEST = 200_000  # most characters of one text on the page
 
-MOST = 1000  # most requests on the page, the newest
+MOST = 1000  # most requests on the page, the newest; equal ones with equal answers are one
 
 MOST_PICTURES = 2_000_000  # most characters of base64 of one picture
 
@@ -66,7 +67,8 @@ def page(recording: Recording, written: float) -> str:
 
     masker = Masker(recording.spec.secrets if recording.spec is not None else ())
     server = recording.opening.get("serverInfo") or {}
-    exchanges = recording.exchanges[-MOST:]
+    groups = _groups(recording.exchanges)[-MOST:]
+    exchanges = [exchange for group in groups for exchange in group]
     failures = sum(exchange.is_failure or not exchange.answer for exchange in exchanges)
     times = [exchange.time for exchange in exchanges if exchange.time is not None]
     took = sum(exchange.seconds or 0.0 for exchange in exchanges)
@@ -81,12 +83,12 @@ def page(recording: Recording, written: float) -> str:
         "Client": f"mcp_magic {__version__}",
         "When": f"{_moment(min(times))} to {_moment(max(times))}" if times else "a cassette does not say",
         "What": f"{title.partition(': ')[2]}, {failures:,} without an answer or with an error, {duration(took)} in all",
-        "Left out": f"{before:,} earlier requests" if (before := len(recording.exchanges) - MOST) > 0 else "",
+        "Left out": f"{before:,} earlier requests" if (before := len(recording.exchanges) - len(exchanges)) else "",
         "Written": f"{_moment(written)}, from {source}; secrets are masked as ***",
     }
     rows = joined(joined([tag("dt", name), tag("dd", text)]) for name, text in facts.items() if text)
     head = joined([tag("h1", title), tag("dl", rows)])
-    body = joined([head, *(_section(number, exchange) for number, exchange in enumerate(exchanges, 1))], "\n")
+    body = joined([head, *(_section(number, group) for number, group in enumerate(groups, 1))], "\n")
     return _PAGE.format(title=escape(title), style=_STYLE, body=body)
 
 
@@ -94,9 +96,21 @@ def _moment(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _section(number: int, exchange: Exchange) -> Markup:
+def _groups(exchanges: Sequence[Exchange]) -> list[list[Exchange]]:
+    """Return requests that are equal and have equal answers together, such as those of a fuzz or of a measurement."""
+    groups: dict[Hashable, list[Exchange]] = {}
+    for exchange in exchanges:
+        content = json_key([exchange.answer, exchange.messages, exchange.problem])
+        groups.setdefault((exchange.key, content), []).append(exchange)
+    return [*groups.values()]
+
+
+def _section(number: int, group: Sequence[Exchange]) -> Markup:
+    exchange = group[0]
     heading = tag("h2", f"{number}. {exchange.method} {outline(exchange.name, 200)}")
-    facts = [] if exchange.seconds is None else [duration(exchange.seconds)]
+    seconds = [equal.seconds for equal in group if equal.seconds is not None]
+    facts = [f"{len(group):,} times"] if len(group) > 1 else []
+    facts += [f"{duration(sum(seconds))}{' in all' if len(group) > 1 else ''}"] if seconds else []
     facts += [] if exchange.time is None else [_moment(exchange.time)]
     error = exchange.answer.get("error")
     if not exchange.answer:

@@ -54,6 +54,17 @@ async def nothing(*_):
     """Take progress."""
 
 
+async def test_equal_requests_with_equal_answers_are_one():
+    async with Host() as host:
+        connection = await host.connect(make(), name="shop")
+        for text in ("tea", "tea", "soap", "tea"):
+            await connection.call("search", text=text)
+        text = Outline(page(await traced(connection, host.trace.entries("shop")), NOON)).text
+    assert "4 requests" in text
+    assert re.findall(r"\d\. tools/call search", text) == ["1. tools/call search", "2. tools/call search"]
+    assert re.findall(r"answered ([\d,]+ times)", text) == ["3 times"]
+
+
 async def test_page_says_who_when_and_what(shown):
     text = Outline(shown).text
     for part in ("shop 1.2", "in-process: MCPServer 'shop'", "2026-07-28", "mcp_magic", "2027-01-15 08:00:00 UTC"):
