@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.messages import HumanMessage, convert_to_messages, messages_from_dict, messages_to_dict
+from mcp_types import Tool, ToolAnnotations
 
 from mcp_magic._text import did_you_mean, free_name, join_names, plural
 from mcp_magic.agent.builtin import SEARCH_TOOLS, WAIT_FOR_JOB
@@ -593,6 +594,15 @@ class _Bench:
         await run_alone(self._graph, run, before, asker=ASKER, whole=self._whole)
 
 
+def _summarised(tools: Sequence[Tool], title: str) -> Tool | None:
+    """Return one definition for tools that a question names together: what all of them say. None if that is nothing."""
+    if len(tools) == 1:
+        return tools[0]
+    if not all(tool.annotations is not None and tool.annotations.read_only_hint is True for tool in tools):
+        return None
+    return Tool(name=title, input_schema={"type": "object"}, annotations=ToolAnnotations(read_only_hint=True))
+
+
 class _Lane:
     """The runs of one model: those that wait, its pace, and whether it works at all."""
 
@@ -729,7 +739,9 @@ class Execution:
         names = [one_line(request.tool, 60) for request in requests.values() if request.server == first.server]
         more = len(requests) - len(names)
         title = join_names(names, 4) + (f" and {plural(more, 'tools')} of other servers" if more else "")
-        summary = Request(first.server, title, about, ASKER, run=self._whole, calls=0)
+        definition = _summarised([request.definition for request in requests.values() if request.definition], title)
+        trusted = all(request.trusted for request in requests.values())
+        summary = Request(first.server, title, about, ASKER, definition, trusted, run=self._whole, calls=0)
         decision = await self._host.caller.decide_set(
             [*requests.values()], policy=self._plan.options.agent.approve, summary=summary
         )

@@ -8,9 +8,12 @@ from itertools import product
 
 import pytest
 from langchain_core.messages import AIMessage
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ToolAnnotations
 
 from mcp_magic import Host
 from mcp_magic.agent.run import AgentRun
+from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Decision
 from mcp_magic.errors import ArgumentsError, ConfigError, ModelError, UnknownServerError
 from mcp_magic.evaluation.cases import Case, read_expectation
@@ -177,8 +180,21 @@ async def test_tools_that_only_read_are_one_question(host, shop):
     assert (asked[0].calls, asked[0].asker) == (0, "agent evaluation")
     assert asked[0].arguments["tools"] == ["shop:price"]
     assert asked[0].arguments["runs"] == "8 of 4 cases"
+    assert "read-only" in approval_part(asked[0], asked[0].arguments).plain.partition("\n")[0]
     assert all(trial.right and not trial.error for trial in evaluation.trials)
     assert host.consent.rules == []  # they end with the evaluation
+
+
+async def test_question_about_several_tools_says_that_they_only_read(host):
+    server, hints = MCPServer("menu", log_level="ERROR"), ToolAnnotations(read_only_hint=True)
+    for name in ("lunch", "dinner"):
+        server.add_tool(lambda: "soup", name=name, description="Tells the menu.", annotations=hints)
+    await host.connect(server, name="menu")
+    asked = ask(host)
+    await host.evaluate(NO_CALL, answering(), servers=["menu"])
+    [line] = [approval_part(request, request.arguments).plain.partition("\n")[0] for request in asked]
+    assert line.startswith("agent evaluation wants to call menu:lunch, dinner any number of times [")
+    assert "read-only" in line
 
 
 async def test_denied_set_is_not_asked_about_again(host, shop):
