@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from mcp_magic._text import clause, did_you_mean, duration, join_names, json_text, sentence
 from mcp_magic.ask.question import EDIT, Choice, Form, Outcome, Question
@@ -35,6 +35,7 @@ from mcp_magic.config.parsing import (
     slug,
 )
 from mcp_magic.config.project import find_declaration, is_trusted, load_declaration, loosened, trust
+from mcp_magic.config.references import SERVICE, keyring_reference
 from mcp_magic.config.servers import make_spec
 from mcp_magic.config.writing import ServerFile, read_file, write_file
 from mcp_magic.display.document import Markup, Part, facts, page, parts_text, show_parts, tag
@@ -48,6 +49,7 @@ from mcp_magic.errors import (
     CommandError,
     ConfigError,
     ConnectError,
+    ConnectTimeoutError,
     DeniedError,
     MCPMagicError,
     RegistryError,
@@ -60,9 +62,12 @@ from mcp_magic.registry.entry import Package, RegistryEntry, Remote, read_entry
 from mcp_magic.registry.packages import PACKAGE_TYPES, package_recipe
 from mcp_magic.registry.recipe import Recipe, default_values, find_missing, form_schema, read_values, remote_recipe
 from mcp_magic.schema.secrets import is_declared_secret
+from mcp_magic.session.keyring import KeyringFailedError, forget_secret, read_secret, store_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pandas as pd
 
     from mcp_magic._host import Host
     from mcp_magic.ask.question import Reply
@@ -74,7 +79,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 4_000  # characters of a command; a longer one cannot be read before it is approved
 BUNDLE_SECONDS = 300.0  # seconds for the download of a bundle
 INSTALL_SECONDS = 180.0  # seconds for the first answer of a program, which may be installed first
-MAX_LINES = 5  # of its stderr that an error repeats
+KEEP = "`--keep` writes it all the same."
 MAX_PROBLEMS = 5  # of the doctor that are shown
 DEFAULT_FILE = "mcp_magic.toml"
 BUNDLE_SUFFIXES = (".mcpb", ".dxt")
@@ -95,6 +100,7 @@ class Addition:
     entry: RegistryEntry | None = None
     bundle: Bundle | None = None
     notes: tuple[str, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)  # the entry of the keyring for the secret of a slot
 
     @property
     def slots(self) -> list[Slot]:
@@ -122,7 +128,7 @@ class Addition:
     def code(self) -> str:
         """A short code of all that is approved, but for the values that are filled in."""
         table = self.marked({slot.key: f"<{slot.key}>" for slot in self.slots})
-        content = [self.name, str(self.file.path), table, self.recipe.digest, self.recipe.version]
+        content = [self.name, str(self.file.path), table, self.recipe.digest, self.recipe.version, dict(self.stored)]
         return sha256(json_text(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def rows(self, values: Values) -> list[tuple[str, str]]:
@@ -131,8 +137,8 @@ class Addition:
         rows = [("connects to" if recipe.url else "runs", self.runs(values))]
         if recipe.cwd:
             rows.append(("in", recipe.cwd))
-        pairs = [f"{name}={text}" for name, text in table.get("env", {}).items()]
-        rows += [("with", ", ".join(pairs))] if pairs else []
+        env = [f"{name}={text}" for name, text in table.get("env", {}).items()]
+        rows += [("with", ", ".join(env))] if env else []
         sent = [f"{name}: {text}" for name, text in table.get("headers", {}).items()]
         rows += [("headers", ", ".join(sent))] if sent else []
         version = " ".join(filter(None, (recipe.version, recipe.digest)))
@@ -141,18 +147,20 @@ class Addition:
             rows.append(("not pinned", recipe.unpinned))
         elif recipe.command in ("npx", "uvx"):
             rows.append(("not pinned", "what the package itself depends on"))
-        rows.append(("from", self.source))
+        rows.append(("from", f"{self.source}; the package from {recipe.place}" if recipe.place else self.source))
         if entry is not None and entry.status != "active":
             rows.append(("status", ": ".join(filter(None, (entry.status.upper(), entry.status_message)))))
         rows += [("it takes", line) for line in map(_about, self.slots)]
+        if self.stored:
+            kept = join_names(f"{SERVICE}/{entry_name}" for entry_name in self.stored.values())
+            rows.append(("secrets", f"are kept in the system's keyring as {kept}; the file only refers to them"))
+        claims = [*self.bundle.claims] if self.bundle is not None else []
         if entry is not None:
-            claims = [
-                *filter(None, (entry.title, entry.description)),
-                *(f"source {entry.repository}" for _ in (1,) if entry.repository),
-                *(f"page {entry.website}" for _ in (1,) if entry.website),
-                *(f"published {entry.published[:10]}" for _ in (1,) if entry.published),
-            ]
-            rows += [("claims", f"{one_line('; '.join(claims), 600)} (nobody has checked this)")] if claims else []
+            pairs = ("source", entry.repository), ("page", entry.website), ("published", entry.published[:10])
+            claims += filter(None, (entry.title, entry.description))
+            claims += [f"{word} {text}" for word, text in pairs if text]
+        if claims:
+            rows.append(("claims", f"{one_line('; '.join(claims), 600)} (nobody has checked this)"))
         rows += [("note", note) for note in (*recipe.notes, *self.notes)]
         return [(name, visible(text)) for name, text in rows]
 
@@ -160,7 +168,7 @@ class Addition:
     def title(self) -> str:
         """What is asked."""
         entry = self.entry
-        what = f" ({entry.name} {entry.version})" if entry is not None and entry.name else ""
+        what = f" ({' '.join(filter(None, (entry.name, entry.version)))})" if entry is not None else ""
         return visible(f"Add the server {self.name}{what} to {self.file.path}?")
 
     def part(self, values: Values) -> Part:
@@ -178,30 +186,34 @@ class Addition:
 
         A value that is a whole reference, `${...}`, stays as it is.
         """
-        inputs, variables, filled = [], {}, dict(values)
+        variables: dict[str, str] = {}
+        inputs: list[Any] = []
+        filled = dict(values)
         for slot in self.slots:
             value = values.get(slot.key)
             if not slot.input.secret or value is None:
                 continue
             texts = [value] if isinstance(value, str) else [*value]
-            names = [slot.key if len(texts) == 1 else f"{slot.key}_{number}" for number in range(1, len(texts) + 1)]
+            keys = [slot.key if len(texts) == 1 else f"{slot.key}_{number}" for number in range(1, len(texts) + 1)]
             references = []
-            for key, text in zip(names, texts, strict=True):
+            for key, text in zip(keys, texts, strict=True):
                 if _WHOLE_REFERENCE.fullmatch(text):
                     references.append(text)
-                    continue
-                variable = variable_name(key, self.name)
-                variables[variable] = text
-                references.append(f"${{{variable}}}")
+                elif slot.key in self.stored:
+                    references.append(keyring_reference(self.stored[slot.key]))
+                else:
+                    variable = variable_name(key, self.name)
+                    variables[variable] = text
+                    references.append(f"${{{variable}}}")
+                    about = {"description": f"{slot.key} of {self.name}", "password": True}
+                    inputs.append({"type": "promptString", "id": f"{slug(self.name)}-{key}", **about})
             filled[slot.key] = references if slot.is_list else references[0]
-            if self.file.is_editors:
-                named = [f"{slug(self.name)}-{key}" for key in names]
-                inputs += [
-                    {"type": "promptString", "id": key, "description": f"{slot.key} of {self.name}", "password": True}
-                    for key, reference in zip(named, references, strict=True)
-                    if reference[2:-1] in variables
-                ]
-        return self.recipe.table(filled), inputs, variables
+        return self.recipe.table(filled), inputs if self.file.is_editors else [], variables
+
+    def secrets(self, values: Values) -> dict[str, str]:
+        """Return the values that are stored in the keyring, by the names of their entries."""
+        pairs = ((entry, values.get(key)) for key, entry in self.stored.items())
+        return {e: value for e, value in pairs if isinstance(value, str) and not _WHOLE_REFERENCE.fullmatch(value)}
 
     def written(self, values: Values) -> tuple[dict[str, Any], list[Any]]:
         """Return the table in the form of the file, and VS Code's inputs."""
@@ -295,6 +307,8 @@ async def plan_addition(
     if bundle is not None:
         recipe = bundle_recipe(bundle)
         own_name = bundle.name
+        if version and version != recipe.version:
+            raise ConfigError(f"{source} is version {recipe.version or 'unknown'} of {own_name}, not {version}.")
     else:
         assert entry is not None
         if entry.status == "deleted":
@@ -343,7 +357,9 @@ async def _described(
     path = folder / Path(what).expanduser()
     if path.suffix in BUNDLE_SUFFIXES or (path.suffix == ".json" and path.is_file()):
         if path.suffix == ".json":
-            return _read_server_json(path), None, str(path)
+            entry = _read_server_json(path)
+            packages = (replace(package, version=version or package.version) for package in entry.packages)
+            return replace(entry, packages=tuple(packages)), None, str(path)
         try:
             return None, read_bundle(read_bytes(path, MAX_BUNDLE), str(path)), str(path)
         except OSError as error:
@@ -495,7 +511,7 @@ class NewServer:
         name: Its name.
         file: The file that has it now.
         runs: Its command or URL, secrets masked.
-        report: What the doctor says of it.
+        report: What the doctor says of it; None if no session could be opened.
         connection: Its session; None if it could not be opened.
         notes: What is left to do.
     """
@@ -503,14 +519,23 @@ class NewServer:
     name: str
     file: Path
     runs: str
-    report: DoctorReport = field(repr=False)
+    report: DoctorReport | None = field(default=None, repr=False)
     connection: Connection | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether it works."""
-        return self.connection is not None
+        return self.connection is not None and self.report is not None and self.report.ok
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """One row: server, file, runs, ok, problems."""
+        import pandas as pd
+
+        problems = [] if self.report is None else self.report.problems
+        row = {"server": self.name, "file": str(self.file), "runs": self.runs, "ok": self.ok}
+        return pd.DataFrame([{**row, "problems": [*problems]}])
 
     def parts(self) -> list[Part]:
         """Return what is shown."""
@@ -519,8 +544,9 @@ class NewServer:
             row = self.connection.info().row()
             offers = [f"{row[kind]} {kind}" for kind in ("tools", "resources", "prompts") if row.get(kind)]
             rows.append(("session", ", ".join([str(row.get("state") or "open"), *offers])))
-        rows.append(("doctor", self.report.verdict))
-        rows += [("", one_line(problem, 300)) for problem in self.report.problems[:MAX_PROBLEMS]]
+        if self.report is not None:
+            rows.append(("doctor", self.report.verdict))
+            rows += [("", one_line(problem, 300)) for problem in self.report.problems[:MAX_PROBLEMS]]
         return [Part.facts(rows, width=10), *(Part.note(note) for note in self.notes)]
 
     _repr_mimebundle_ = show_parts
@@ -561,32 +587,97 @@ async def add_server(
             f"a session of the name {addition.name} is open; `--name NAME` gives the new server another, or "
             f"`%mcp disconnect {addition.name}` ends it."
         )
-    agreed = await _agreed(addition, start_values(addition, values or {}), ask, yes, host.elicitation.timeout)
-    with InFlightRequest(f"try {addition.name}", addition.name, host.reports):
-        if addition.bundle is not None:
-            unpack(addition.bundle)
-        spec = addition.spec(agreed)
-        # the first start installs what it needs
-        patient = replace(spec, timeout=max(spec.timeout, INSTALL_SECONDS)) if addition.recipe.command else spec
-        report = await examine(host, patient, name=addition.name)
-        if not report.ok and not keep:
-            raise _failure(addition.name, report, host.failed.get(addition.name, ""))
-        connection = await host.connect_spec(spec, addition.name) if report.ok else None
-    notes = _write(addition, agreed)
-    return NewServer(addition.name, addition.file.path, addition.runs(agreed), report, connection, tuple(notes))
+    typed = start_values(addition, values or {})
+    addition = replace(addition, stored=await _keyring_entries(addition))
+    agreed = await _agreed(addition, typed, ask, yes, host.elicitation.timeout)
+    if addition.bundle is not None:
+        unpack(addition.bundle)
+    added: list[str] = []
+    is_written = False
+    try:
+        for entry_name, secret in addition.secrets(agreed).items():
+            await _store(entry_name, secret)
+            added.append(entry_name)
+        connection, report, problems = await _try(host, addition, agreed, keep=keep)
+        notes = _write(addition, agreed)
+        is_written = True
+    finally:
+        if not is_written:
+            for entry_name in added:
+                with suppress(KeyringFailedError, ConfigError):
+                    await forget_secret(SERVICE, entry_name)
+            if addition.name in host:
+                await host.disconnect(addition.name)
+    runs = addition.runs(agreed)
+    return NewServer(addition.name, addition.file.path, runs, report, connection, (*problems, *notes))
 
 
-def _failure(name: str, report: DoctorReport, stderr: str) -> ConnectError:
-    """Return the error of a server that does not work: the first step that failed, and the end of its stderr."""
+async def _keyring_entries(addition: Addition) -> dict[str, str]:
+    """Return the entry of the keyring for each secret; none where there is no keyring, or the editor asks."""
+    entries: dict[str, str] = {}
+    if addition.file.is_editors:
+        return {}
+    for slot in addition.slots:
+        if not slot.input.secret or slot.is_list:
+            continue
+        name = f"{addition.name}-{slot.key}"
+        try:
+            taken = [own for own in (name, *(f"{name}-{n}" for n in range(2, 10))) if await read_secret(SERVICE, own)]
+        except KeyringFailedError:
+            return {}
+        free = next((own for own in (name, *(f"{name}-{n}" for n in range(2, 10))) if own not in taken), None)
+        if free is not None:
+            entries[slot.key] = free
+    return entries
+
+
+async def _store(name: str, value: str) -> None:
+    try:
+        await store_secret(SERVICE, name, value)
+        return
+    except KeyringFailedError as error:
+        problem = f"the secret {name} cannot be stored: {error}"
+    raise ConfigError(problem)
+
+
+async def _try(
+    host: Host, addition: Addition, values: Values, *, keep: bool
+) -> tuple[Connection | None, DoctorReport | None, list[str]]:
+    """Open a session, and let the doctor examine it; return both, and why there is none if `keep` allows that.
+
+    Raises:
+        ConnectError: It does not work.
+    """
+    name, spec = addition.name, addition.spec(values)
+    try:
+        try:
+            connection = await host.connect_spec(spec, name)
+        except ConnectTimeoutError:
+            if not addition.recipe.command:
+                raise
+            # the first start may have to install it
+            connection = await host.connect_spec(replace(spec, timeout=max(spec.timeout, INSTALL_SECONDS)), name)
+    except ConnectError as error:
+        if keep:
+            return None, None, [f"it does not work: {error}"]
+        why = str(error).removeprefix(f"{name}: ")
+        failure = ConnectError(f"{name} was not added, because it does not work: {why} {KEEP}", stderr=error.stderr)
+        failure.details = error.details
+    else:
+        report = await examine(host, connection, name=name)
+        if report.ok or keep:
+            return connection, report, []
+        failure = _failure(name, report)
+    raise failure
+
+
+def _failure(name: str, report: DoctorReport) -> ConnectError:
+    """Return the error of a server that does not work: the first step that failed."""
     failures = ((step.name, remark) for step in report.steps for remark in step.remarks if remark.status == FAILURE)
     place, remark = next(failures)
     advice = f" ({clause(one_line(remark.todo, 300))})" if remark.todo else ""
     why = f"{name} was not added, because it does not work: {place}: {clause(one_line(remark.text, 400))}{advice}"
-    lines = [line for line in stderr.strip().splitlines() if line.strip()][-MAX_LINES:]
-    text = "\n".join(
-        [f"{sentence(why)} `--keep` writes it all the same.", *(f"  {one_line(line, 200)}" for line in lines)]
-    )
-    return ConnectError(text, stderr=stderr)
+    return ConnectError(f"{sentence(why)} {KEEP}")
 
 
 async def _agreed(
@@ -687,7 +778,10 @@ async def remove_server(host: Host, name: str, *, folder: Path, file: str | Path
         if is_open:
             await host.disconnect(slug(match))
         row = {"server": match, "removed from": str(own.path), "session": "disconnected" if is_open else "none"}
-        return Listing([row], title="Removed", empty="", kind="removed")
+        entries = re.findall(rf"\$\{{keyring:{SERVICE}/([^}}]*)\}}", json_text(names[match]))
+        kept = " ".join(f"`%mcp secret forget {unquote(own)}`" for own in dict.fromkeys(entries))
+        note = f"its secrets stay in the keyring; {kept} deletes them" if kept else ""
+        return Listing([row], title="Removed", empty="", note=note, kind="removed")
     hint = did_you_mean(name, has) or (f" There is: {join_names(dict.fromkeys(has))}." if has else "")
     where = str(paths[0]) if file else f"no file of {folder} (looked for {', '.join(REMOVABLE)})"
     raise ConfigError(f"{where} has {'no' if file else 'a'} server {name!r}.{hint}")

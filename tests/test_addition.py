@@ -21,6 +21,7 @@ from tests.support.asgi import serving
 from tests.support.bundled import load
 from tests.support.bundles import plain_bundle
 from tests.support.hosts import checked
+from tests.support.keyrings import backend  # noqa: F401
 from tests.support.registry_server import Answer, entry, npm, registry
 
 
@@ -227,13 +228,38 @@ async def test_server_that_does_not_work_is_not_written(host, place):
     )
     host.secrets.asker = Person()
     message = await refusal(ConnectError, host, "server.json")
-    assert message.startswith("b was not added, because it does not work: connect: ")
+    assert message.startswith("b was not added, because it does not work: ")
+    assert "127.0.0.1:9" in message
     assert message.endswith("`--keep` writes it all the same.")
     assert not (place / "mcp_magic.toml").exists()
     host.secrets.asker = Person()
     new = await host.add("server.json", keep=True)
-    assert (new.ok, list(host)) == (False, [])
+    assert (new.ok, list(host), [*new.df["ok"]]) == (False, [], [False])
+    assert "it does not work: " in str(new)
     assert servers(place / "mcp_magic.toml")["b"] == {"transport": "http", "url": "http://127.0.0.1:9/mcp"}
+
+
+# Secrets
+
+
+async def test_secret_is_kept_in_the_keyring(backend, host, place):  # noqa: F811
+    (place / "tool.mcpb").write_bytes(plain_bundle())
+    host.secrets.asker = Person(token="sesame-1234")
+    new = await host.add("tool.mcpb")
+    shown = "secrets   are kept in the system's keyring as mcp-magic/plain-token; the file only refers to them"
+    assert shown in host.secrets.asker.shown
+    assert servers(place / "mcp_magic.toml")["plain"]["env"] == {"PLAIN_TOKEN": "${keyring:mcp-magic/plain-token}"}
+    assert backend.get_password("mcp-magic", "plain-token") == "sesame-1234"
+    assert (await host.call("plain:where")).text.endswith("sesame-1234")
+    assert "sesame" not in f"{new} {new!r} {new.connection.spec!r} {host.secrets.asker.shown}"
+    host.secrets.asker = Person("no")
+    await refusal(DeniedError, host, "tool.mcpb", name="second", values={"token": "sesame-5678"})
+    host.secrets.asker = Person(token="sesame-5678")
+    config = {"command": "python", "args": ["-c", "exit(3)"], "env": {"T": "${user_config.token}"}}
+    server = {"type": "python", "entry_point": "main.py", "mcp_config": config}
+    (place / "tool.mcpb").write_bytes(plain_bundle(server=server))
+    await refusal(ConnectError, host, "tool.mcpb", name="second")
+    assert [path.name for path in backend.folder.iterdir()] == ["mcp-magic%0Aplain-token"]
 
 
 # What cannot be added
@@ -255,6 +281,7 @@ async def test_server_that_does_not_work_is_not_written(host, place):
             ConfigError,
             "has a server 'other'; `--name NAME` gives this one another name",
         ),
+        ("tool.mcpb", {"version": "2.0"}, ConfigError, "is version 1.0.0 of plain, not 2.0"),
         ("tool.mcpb", {"to": "x.yaml"}, ConfigError, "is not written"),
         (
             "tool.mcpb",
@@ -314,6 +341,7 @@ async def test_public_server_of_pypi_is_added(host, place):
     host.secrets.asker = Person()
     new = await host.add("server.json")
     assert " sha256:" in host.secrets.asker.shown
+    assert re.search(r"from  +/.*/server.json; the package from [\w.-]+$", host.secrets.asker.shown)
     [*_, pinned] = servers(place / "mcp_magic.toml")["time"]["args"]
     assert re.fullmatch(r"mcp-server-time==\d+\.\d+\.\d+", pinned)
     assert new.report.ok

@@ -185,7 +185,7 @@ class Settings(Configurable):
             try:
                 registry_address(str(value))
             except MCPMagicError as error:
-                raise SettingError(f"registry: {error}") from None
+                raise SettingError(str(error)) from None
         return value
 
     @classmethod

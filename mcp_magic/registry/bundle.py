@@ -61,6 +61,14 @@ class Bundle:
         return one_line(str(self.manifest.get("name") or "bundle"), 100)
 
     @property
+    def claims(self) -> tuple[str, ...]:
+        """What the bundle says of itself."""
+        author = object_of(self.manifest.get("author")).get("name")
+        texts = [self.manifest.get(key) for key in ("display_name", "description")]
+        texts.append(f"by {author}" if isinstance(author, str) and author else None)
+        return tuple(one_line(text, 300) for text in texts if isinstance(text, str) and text)
+
+    @property
     def folder(self) -> Path:
         """The folder into which it is unpacked."""
         return bundles_folder() / self.sha256
@@ -232,7 +240,7 @@ def bundle_recipe(bundle: Bundle) -> Recipe:
         notes.append("uv installs what its pyproject.toml names, which is not in the bundle")
     tools = bundle.manifest.get("tools")
     if isinstance(tools, list) and tools:
-        notes.append(f"says that it has {plural(len(tools), 'tools')}")
+        notes.append(f"it says that it has {plural(len(tools), 'tools')}")
     return Recipe(
         f"bundle {bundle.name} ({kind})",
         command=command,

@@ -384,9 +384,7 @@ class RegistryClient:
                 return _Reply(response.status_code, lowered, bytes(body))
         except (TimeoutError, httpx2.TimeoutException):
             problem = f"{self.place} did not answer within {self._timeout:g} s"
-        except httpx2.ProxyError as error:
-            problem = f"the proxy on the way to {self.place} refused: {one_line(str(error), MAX_LINE)}"
-        except (httpx2.ConnectError, OSError) as error:
+        except (httpx2.ConnectError, httpx2.ProxyError, OSError) as error:
             problem = unreachable(error, self.place).text
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             reason = one_line(str(error).replace(url, self.place) or type(error).__name__, MAX_LINE)

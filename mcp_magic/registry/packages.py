@@ -160,7 +160,15 @@ async def _npm(package: Package, folder: Path) -> Recipe:
         notes.append("the SHA-256 that the publisher gives is not checked: npm has another kind of digest")
     why = "" if digest else "npm gives no digest of it"
     shown = digest if re.fullmatch(r"sha\d+-[\w+/=]{20,120}", digest) else ""
-    return replace(recipe, version=exact, digest=shown, unpinned=why, notes=tuple(notes))
+    place = _host_of(object_of(facts.get("dist")).get("tarball"))
+    return replace(recipe, version=exact, digest=shown, unpinned=why, notes=tuple(notes), place=place)
+
+
+def _host_of(url: Any) -> str:
+    try:
+        return one_line(urlsplit(str(url)).hostname or "", 100)
+    except ValueError:
+        return ""
 
 
 async def _npm_facts(target: str, folder: Path) -> dict[str, Any]:
@@ -235,7 +243,7 @@ async def _pypi(package: Package, folder: Path) -> Recipe:
         notes.append("its maintainers have withdrawn (yanked) this version")
     digest = f"sha256:{file.sha256}" if file is not None and file.sha256 else ""
     why = "" if digest else f"it has {plural(len(own), 'files')}, and which one is installed depends on the machine"
-    return replace(recipe, version=version, digest=digest, unpinned=why, notes=tuple(notes))
+    return replace(recipe, version=version, digest=digest, unpinned=why, notes=tuple(notes), place=index)
 
 
 def _version_of(file: str, name: str) -> str:
@@ -391,7 +399,8 @@ async def _oci(package: Package, folder: Path) -> Recipe:
     reference = f"{name}@{digest}" if digest else f"{name}:{tag or 'latest'}"
     launcher = "podman" if package.runtime_hint == "podman" or _only_podman() else "docker"
     recipe = _launched(package, launcher, ["run", "-i", "--rm"], reference)
-    return replace(recipe, env_at=_after_run(recipe), version=tag, digest=digest, unpinned=why)
+    place = host or _DOCKER_HUB[0]
+    return replace(recipe, env_at=_after_run(recipe), version=tag, digest=digest, unpinned=why, place=place)
 
 
 def _only_podman() -> bool:

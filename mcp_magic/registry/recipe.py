@@ -84,6 +84,7 @@ class Recipe:
     """How to run or reach one server."""
 
     origin: str  # what it is made of, for people
+    place: str = ""  # the host that has the package; empty for a bundle and a URL
     command: str = ""  # the program; empty for a URL
     words: tuple[Word, ...] = ()
     env: Mapping[str, Word] = field(default_factory=dict)

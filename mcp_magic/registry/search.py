@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 LIMIT = 100  # matches without another limit
 MAX_LIMIT = MAX_PAGES * PAGE
-MAX_WORDS = 500  # characters: they are in the address of each request
 
 TRANSPORT_TYPES = {"stdio": "stdio", "http": "streamable-http", "sse": "sse"}
 """The transports, as they are typed, and their types in `server.json`."""
@@ -56,7 +55,7 @@ class Query:
         limit: The most matches.
 
     Raises:
-        ArgumentsError: A filter is unknown, or there is too much to search for.
+        ArgumentsError: A filter is unknown.
     """
 
     words: tuple[str, ...] = ()
@@ -68,8 +67,6 @@ class Query:
     def __post_init__(self) -> None:
         if self.transport and self.transport not in TRANSPORT_TYPES:
             raise ArgumentsError(f"transport={self.transport!r}: one of {', '.join(TRANSPORT_TYPES)} is expected")
-        if len(self.text) > MAX_WORDS:
-            raise ArgumentsError(f"{len(self.text):,} characters are searched for; {MAX_WORDS} are the most")
         if not 1 <= self.limit <= MAX_LIMIT:
             raise ArgumentsError(f"limit={self.limit}: 1 to {MAX_LIMIT:,} are expected")
 
@@ -103,7 +100,7 @@ class Query:
         last = entry.name.casefold().rpartition("/")[2]
         words = [word.casefold() for word in self.words]
         places = (
-            last in words or entry.name.casefold() in words,
+            last in words,
             any(last.startswith(word) for word in words),
             any(word in last for word in words),
             any(word in entry.name.casefold() for word in words),

@@ -332,15 +332,6 @@ async def test_registry_that_is_away_says_so():
     assert await refusal(client) == f"nothing listens at {client.place}; is the server running?"
 
 
-async def test_proxy_that_refuses_is_named(monkeypatch):
-    with registry() as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        monkeypatch.delenv("no_proxy", raising=False)
-        said = await refusal(RegistryClient("https://registry.example.com"))
-    assert said.startswith("the proxy on the way to registry.example.com refused: 501 ")
-
-
 async def test_short_pause_of_a_registry_is_waited_for(served):
     served.answers.append(Answer(503, "", {"retry-after": "0"}))
     client = RegistryClient(served.url)

@@ -108,7 +108,7 @@ async def _add(invocation: Invocation, arguments: argparse.Namespace) -> NewServ
     new: NewServer = await invocation.host.add(
         str(invocation.value(arguments.what)),
         values=_values(invocation, arguments.set),
-        yes=arguments.yes,
+        yes=invocation.text(arguments.yes),
         keep=arguments.keep,
         folder=invocation.directory,
         name=arguments.name,
