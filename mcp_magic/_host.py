@@ -23,7 +23,7 @@ from mcp_magic.calls.call import Call, task_is_left
 from mcp_magic.calls.caller import Caller, Outputs
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import check_name
-from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.consent.consent import Consent
 from mcp_magic.errors import (
@@ -34,6 +34,7 @@ from mcp_magic.errors import (
     HTTPStatusError,
     MCPMagicError,
     SessionClosedError,
+    TargetError,
     UnknownPromptError,
     UnknownResourceError,
     UnknownServerError,
@@ -46,6 +47,7 @@ from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.events import Events
+from mcp_magic.session.observation import Observation
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from mcp_magic.map.plan import MapItem
     from mcp_magic.map.run import MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
+    from mcp_magic.sandbox.behaviour import Behaviour
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Wire
 
@@ -562,6 +565,31 @@ class Host:
         closing = {task for task in self.registry.closing if task.get_loop() is here}  # not of a forked child's parent
         if closing:
             await asyncio.wait(closing, timeout=10.0)
+
+    @on_own_loop_unless_closed
+    async def behaviour(self, server: str) -> Behaviour:
+        """Return the files, hosts and programs that a stdio server has used, by call, since it is observed.
+
+        That is from its start on if it was connected with `observe=True`. Else it is opened again observed, as the
+        note of the behaviour says. `Behaviour.save` writes a policy, `Behaviour.check` compares with one.
+
+        Raises:
+            UnknownServerError: There is no such server.
+            TargetError: It has no process here, runs in a sandbox, or this system cannot observe it.
+            ConnectError: It could not be opened again.
+        """
+        connection = self[server]
+        spec, place = connection.spec, connection.place
+        if not isinstance(spec, StdioSpec) or place.replayed:
+            what = "it is replayed from a cassette" if place.replayed else f"its transport is {spec.transport}"
+            raise TargetError(f"{server} has no process here that could be observed: {what}.")
+        note = ""
+        if not spec.observe:
+            connection = await self.connect_spec(replace(spec, observe=True), server)
+            note = f"{server} was started again, and is observed from now on"
+        observation = connection.trace.find(Observation)
+        assert observation is not None
+        return replace(observation.behaviour(server, spec, connection.trace.masked), note=note)
 
     @property
     def caller(self) -> Caller:

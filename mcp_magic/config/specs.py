@@ -335,6 +335,7 @@ class StdioSpec(Spec):
     env: Mapping[str, str] = field(default_factory=dict)  # added to the small safe environment that the SDK passes on
     cwd: str | Path | None = None  # None for the kernel's
     sandbox: Sandbox | None = None  # None for all rights of the kernel
+    observe: bool = False  # whether it is recorded which files, hosts and programs it uses
 
     @property
     def where(self) -> str:

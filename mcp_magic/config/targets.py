@@ -64,6 +64,7 @@ class Overrides:
     protocol: str | None = None
     sandbox: Any = None
     references: tuple[SecretUse, ...] = ()  # those in `headers`, `env` and `auth`, as a line has them
+    observe: bool = False
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
         """Return `spec` with these options."""
@@ -127,7 +128,7 @@ class Overrides:
         for name in changes.keys() & {"env", "headers"}:
             value = changes[name]
             changes[name] = texts({name: dict(value) if isinstance(value, Mapping) else value}, name)
-        for name in changes.keys() & {"trust", "reconnect"}:
+        for name in changes.keys() & {"trust", "reconnect", "observe"}:
             flag(changes, name)
         if not isinstance(changes.get("cwd", ""), str | os.PathLike):
             raise FieldError(f"expected a folder, got {kind_of(changes['cwd'])}.", "cwd")
@@ -137,7 +138,7 @@ class Overrides:
 _OWNERS = {
     **dict.fromkeys(("headers", "verify", "cert"), "servers with a URL"),
     **dict.fromkeys(("client_factory", "auth"), "HTTP servers"),
-    **dict.fromkeys(("env", "cwd", "sandbox"), "commands"),
+    **dict.fromkeys(("env", "cwd", "sandbox", "observe"), "commands"),
 }
 
 

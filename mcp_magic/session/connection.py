@@ -12,6 +12,7 @@ from mcp_magic import schema
 from mcp_magic._text import clean, join_names, plural
 from mcp_magic.calls.call import Call, Progress
 from mcp_magic.calls.task import EXTENSION
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.document import show_parts
 from mcp_magic.errors import (
@@ -30,6 +31,7 @@ from mcp_magic.session.calls import CallSender, Tasks
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.listings import Listings
 from mcp_magic.session.notifications import Logs, Notices, request_level
+from mcp_magic.session.observation import Observation
 from mcp_magic.session.requests import RequestSender, Sending
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
@@ -192,6 +194,8 @@ class Connection:
         self._services = services = services or Services()
         self.caller = services.caller
         self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
+        if isinstance(spec, StdioSpec) and spec.observe:
+            self.trace.add(Observation())
         self._callbacks: list[Callable[[], None]] = []
         self._published = State.CLOSED
         self.catalog = Catalog(

@@ -33,6 +33,7 @@ from mcp_magic.protocol import INTERNAL_ERROR, say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
 from mcp_magic.sandbox.backends import isolated
+from mcp_magic.session.observation import Observation
 from mcp_magic.session.secrets import fetch_headers, resolve_secrets
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
@@ -363,7 +364,8 @@ into the stack, which is closed when the transport is no longer needed."""
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     _refuse_in_browser("starts no programs")
-    program = isolated(spec)
+    observation = wire.recorder.find(Observation)
+    program = isolated(spec) if observation is None else observation.observed(spec)
     await stack.enter_async_context(started_early(program))
     errlog = wire.errlog = stack.enter_context(log_for(program))
     errlog.keep_small()

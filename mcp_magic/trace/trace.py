@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic._text import duration, json_text, plural
 from mcp_magic.config.masking import Masker
@@ -291,6 +291,9 @@ def _kind(message: dict[str, Any]) -> str:
     return "error" if is_error else "answer"
 
 
+T = TypeVar("T", bound=Tap)
+
+
 class Recorder:
     """Records the messages of one connection in a trace, with the secrets of its spec masked."""
 
@@ -311,6 +314,10 @@ class Recorder:
     def remove(self, tap: Tap) -> None:
         """Remove a tap."""
         self._set(tuple(member for member in self._taps if member is not tap))
+
+    def find(self, kind: type[T]) -> T | None:
+        """Return the tap of a class, or None."""
+        return next((tap for tap in self._taps if isinstance(tap, kind)), None)
 
     def _set(self, taps: tuple[Tap, ...]) -> None:
         self._taps = taps

@@ -68,6 +68,7 @@ COMMANDS = {
         _daily("logs", "trace", "Debug", "shows the end of a server's stderr and its log messages"),
         _daily("doctor", "connect", "Debug", "finds out, step by step, why a server does not work"),
         Command("lint", "connect", "Debug", "checks the definitions of a server, as the doctor does"),
+        Command("behaviour", "behaviour", "Debug", "shows the files, hosts and programs that each call used"),
         _daily("trace", "trace", "Debug", "lists every message to and from the servers"),
         Command("raw", "call", "Debug", "sends any request and returns the answer unchanged"),
         Command("replay", "trace", "Debug", "sends a request of the trace again, also with changes"),

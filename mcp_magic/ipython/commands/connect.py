@@ -134,6 +134,7 @@ _SESSION_ARGUMENTS = (
         complete=_complete_sandbox,
         help="what a stdio server may reach: read, write, net=HOST:PORT, memory, processes, or npx, uvx, python",
     ),
+    Argument("--observe", action="store_true", help="record what a stdio server uses, for %%mcp behaviour"),
     Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport (default: by the target)"),
     Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)"),
     Argument("--trust", action="store_true", help="trust the hints of this server's tools"),
@@ -201,7 +202,8 @@ async def _prepared(target: Any, options: dict[str, Any]) -> AsyncIterator[None]
         spec, _ = resolve_target(target, **options)
     may_replay = "mcp_magic.cassette.cassette" in sys.modules or "MCP_MAGIC_CASSETTE" in os.environ
     program = None
-    if isinstance(spec, StdioSpec) and not (may_replay or spec.references):  # a secret is resolved when it is opened
+    # a secret is resolved when the session is opened, and an observation begins there
+    if isinstance(spec, StdioSpec) and not (may_replay or spec.references or spec.observe):
         with suppress(MCPMagicError, OSError):
             program = isolated(spec)
     async with nullcontext() if program is None else started_early(program):
@@ -246,6 +248,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         env=env,
         cwd=arguments.cwd and invocation.text(arguments.cwd),
         sandbox=arguments.sandbox and invocation.text(arguments.sandbox),
+        observe=arguments.observe,
         timeout=arguments.timeout if arguments.timeout is not None else invocation.settings.timeout,
         trust=arguments.trust,
         verify=arguments.ca or not arguments.insecure,

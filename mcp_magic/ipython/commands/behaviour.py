@@ -1,0 +1,86 @@
+"""`%mcp behaviour`: what a server did, by call; saved as a policy, and compared with one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mcp_magic.errors import CommandError
+from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation
+from mcp_magic.results.results import CheckFailedError
+from mcp_magic.schema.words import split_line
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.sandbox.behaviour import Behaviour
+
+
+async def _behaviour(invocation: Invocation, arguments: argparse.Namespace) -> Behaviour:
+    server = invocation.connection(arguments.server).name
+    policy = invocation.new_file(arguments.save)
+    behaviour: Behaviour = await invocation.host.behaviour(server)
+    failures = [await _call(invocation, server, line) for line in arguments.call]
+    if failures:
+        again = await invocation.host.behaviour(server)
+        behaviour = replace(again, note=_notes(behaviour.note, *failures))
+    if behaviour.note and not behaviour.calls:
+        more = f"call its tools, here by --call or in other lines, then `%mcp behaviour {server}` shows what they do"
+        behaviour = replace(behaviour, note=f"{behaviour.note}: {more}")
+    if arguments.check is not None:
+        file = invocation.path(invocation.text(arguments.check))
+        try:
+            behaviour.check(file)
+        except CheckFailedError:
+            invocation.show(behaviour)
+            raise
+        behaviour = replace(behaviour, note=_notes(behaviour.note, f"✓ nothing that {file.name} does not have"))
+    if policy is not None:
+        behaviour.save(policy)
+        note = f"written to {policy.name}" + ("" if behaviour.calls else ", of its start only: no tool was called yet")
+        behaviour = replace(behaviour, note=_notes(behaviour.note, note))
+    return behaviour
+
+
+def _notes(*notes: str) -> str:
+    return "\n".join(filter(None, notes))
+
+
+async def _call(invocation: Invocation, server: str, line: str) -> str:
+    """Call a tool; return the note that it reported an error, or ""."""
+    name, *words = split_line(line) or [""]
+    if not name:
+        raise CommandError("%mcp behaviour: --call takes a tool and its arguments: --call 'query sql=\"select 1\"'")
+    connection, tool = await invocation.tool(name if ":" in name else f"{server}:{name}", words)
+    with connection.explain_misfits():
+        values = invocation.arguments(words, tool.input_schema)
+    result = await connection.call_tool(tool.name, values, timeout=invocation.settings.call_timeout)
+    return f"{tool.name} reported an error" if result.is_error else ""
+
+
+BEHAVIOUR = Implementation(
+    _behaviour,
+    (
+        ONE_SERVER,
+        Argument("--save", metavar="FILE", help="write what it did as a policy (TOML), for --check and --sandbox"),
+        Argument("--check", metavar="FILE", help="fail where it did what a policy does not have"),
+        Argument(
+            "--call",
+            action="append",
+            default=[],
+            metavar="'TOOL NAME=VALUE'",
+            help="call a tool before; can be repeated",
+        ),
+    ),
+    examples=(
+        "%mcp behaviour db",
+        "%mcp behaviour db --save db.toml",
+        "%mcp behaviour db --check db.toml",
+        "%mcp behaviour db --call 'query sql=\"select 1\"' --check db.toml",
+    ),
+    details="A stdio server on Linux is observed, not restricted: `%mcp connect --observe TARGET` does so from its "
+    "start. One that is not yet observed is started again by this line. Libraries and caches are one row; `.df` has "
+    "every file. Where calls overlap, it is not certain which of them did something, and the table says so.\n\n"
+    "The policy allows everything together in its table [sandbox], which `%mcp connect --sandbox FILE` takes, and has "
+    "what each tool did in [tools.NAME], which --check compares. A tool may also do what the server did at its start.",
+)
