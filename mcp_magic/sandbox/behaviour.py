@@ -72,7 +72,7 @@ class Use:
 
 _LIBRARY = re.compile(r"(/.*?)/(?:lib(?:32|64)?/(?:python3|[^/]+\.so\b)|(?:site|dist)-packages(?:/|$))")
 _NODE = re.compile(r"(/.*?/node_modules)(?:/|$)")
-_SYSTEM = re.compile(r"(/(?:usr|lib\w*|bin|sbin|opt|nix|snap))(?:/|$)")
+_SYSTEM = re.compile(r"(/(?:usr|lib\w*|bin|sbin|nix|snap|opt/[^/]+))(?:/|$)")
 _SETTINGS = re.compile(
     r"/etc/(?:ld\.so\.\w+|locale\.alias|localtime|timezone|nsswitch\.conf|host\.conf|resolv\.conf|hosts|gai\.conf|"
     r"services|protocols|passwd|group|mime\.types|os-release|\w+_version|(?:ssl|pki|ca-certificates)/.*)"
@@ -135,6 +135,15 @@ class Places:
             if folder != "/" and _is_below(path, folder):
                 return name + path[len(folder) :]
         return path
+
+
+def source_of(path: str) -> str:
+    """Return the file that a compiled one is made from; another path as it is.
+
+    >>> source_of("/srv/app/__pycache__/tools.cpython-312.pyc"), source_of("/srv/app/a.pyc")
+    ('/srv/app/tools.py', '/srv/app/a.pyc')
+    """
+    return re.sub(r"/__pycache__/([^/.]+)\.[^/]*\.pyc$", r"/\1.py", path)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -332,15 +341,11 @@ class Behaviour:
         lines = [
             f"# What {self.server} did: {_shown(self.where)}",
             "# `%mcp behaviour SERVER --check FILE` fails where a call does more,",
-            "# `%mcp connect --sandbox FILE ...` allows no more.",
+            "# `%mcp connect --sandbox FILE ...` allows no more; a folder that was listed, with all that is in it.",
             "",
             "[sandbox]",
             *self._lines(self._allowed(), base),
         ]
-        if listed := self._listed():
-            places = self._relative(base)
-            lines.append("# It listed folders. A sandbox allows that only together with reading all that is in them:")
-            lines += [f"#   {_quoted(places.short(path))}" for path in listed]
         by_tool: dict[str, list[Use]] = {}
         for use in self.uses:
             for name in use.when:
@@ -372,8 +377,8 @@ class Behaviour:
                 is_name = use.kind == "host" and ":" not in target
                 values["names" if is_name else _KEYS[use.kind]].append(target)
         for key in ("read", "write", "programs"):
-            values[key] = [*dict.fromkeys(_crowded(values[key]).values())]
-        return values
+            values[key] = [*_crowded(values[key]).values()]
+        return {key: [*dict.fromkeys(words)] for key, words in values.items()}
 
     def _allowed(self) -> dict[str, list[str]]:
         """Return the values of the table `sandbox`."""
@@ -389,19 +394,15 @@ class Behaviour:
             target = self.places.library(use.target) if use.kind == "program" else ""
             if place.group:
                 target = place.target if place.group == "libraries" else os.path.expanduser(place.target)
-            if not use.target.endswith("/"):
-                values["write" if use.kind == "write" else "read"].append(target or use.target)
+            target = target or use.target.rstrip("/")
+            is_broad = use.target.endswith("/") and _OWN_PLACES.fullmatch(self.places.short(target))
+            if not is_broad or target == self.places.folder:
+                values["write" if use.kind == "write" else "read"].append(target)
         for key in ("read", "write"):
             paths = [path for path in _crowded(values[key]).values() if key == "write" or os.path.lexists(path)]
             inner = {path for path in paths if any(path != other and _is_below(path, other) for other in paths)}
             values[key] = [path for path in paths if path not in inner]
         return {key: [*dict.fromkeys(words)] for key, words in values.items()}
-
-    def _listed(self) -> list[str]:
-        """Return the folders that were listed and say something."""
-        listed = (use for use in self.uses if use.kind == "read" and use.target.endswith("/") and self._exact(use))
-        paths = [use.target for use in listed]
-        return [path for path in dict.fromkeys(paths) if path.rstrip("/") != self.places.temporary]
 
     def _relative(self, base: Path | None) -> Places:
         """Return what paths in a policy are relative to."""

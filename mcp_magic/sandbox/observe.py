@@ -238,6 +238,7 @@ class Observer:
     def __init__(self, log: Log, names: Names) -> None:
         self.log = log
         self.names = names
+        self._waiting: dict[int, tuple[int, int]] = {}  # a thread -> where it receives a packet, and its size
         self._home = os.fsencode(os.path.expanduser("~")) + b"/."
 
     def memory(self, pid: int, address: int, size: int) -> bytes:
@@ -343,14 +344,30 @@ class Observer:
                 return host, port
         return None
 
-    def answer(self, pid: int, number: int) -> None:
-        """Learn names from the packet that a socket is about to receive, which stays there."""
+    def answer(self, pid: int, number: int, buffer: int, size: int) -> None:
+        """Learn names from the packet that a socket is about to receive, which stays there.
+
+        A program that waits for it has it when it makes its next call, most likely still in the same place.
+        """
         with contextlib.suppress(OSError, IndexError, struct.error), _borrowed(pid, number) as own:
             if own.type != socket.SOCK_DGRAM or own.family not in (socket.AF_INET, socket.AF_INET6):
                 return
-            packet, sender = own.recvfrom(PACKET, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            try:
+                packet, sender = own.recvfrom(PACKET, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if len(self._waiting) < NAMES:
+                    self._waiting[pid] = buffer, min(size, PACKET)
+                return
             if sender[1] in NAME_PORTS:
                 self.names.learn(*read_names(packet))
+
+    def came_back(self, pid: int) -> None:
+        """Learn names from the packet that a thread has waited for."""
+        if (place := self._waiting.pop(pid, None)) is not None:
+            with contextlib.suppress(OSError, IndexError, struct.error, OverflowError):
+                packet = self.memory(pid, *place)
+                if packet[2] & 0x80 and packet[4:6] == b"\0\1":  # an answer to one question
+                    self.names.learn(*read_names(packet))
 
 
 @contextlib.contextmanager
@@ -433,7 +450,7 @@ def _sendmmsg(observer: Observer, pid: int, a: Sequence[int]) -> None:
 
 
 def _recvfrom(observer: Observer, pid: int, a: Sequence[int]) -> None:
-    observer.answer(pid, a[0])
+    observer.answer(pid, a[0], a[1], a[2])
 
 
 _MACHINES = ("x86_64", "aarch64")
@@ -601,6 +618,7 @@ def _take(listener: int, observer: Observer, handles: dict[int | None, tuple[str
     name, handle = handles[call]
     try:
         observer.log.begin()
+        observer.came_back(pid)
         handle(observer, pid, arguments)
     except ProcessLookupError:  # it was killed
         pass

@@ -21,7 +21,7 @@ from weakref import finalize
 
 from mcp_magic._text import clean
 from mcp_magic.errors import TargetError
-from mcp_magic.sandbox.behaviour import BACKGROUND, KINDS, LATER, START, Behaviour, Places, Use
+from mcp_magic.sandbox.behaviour import BACKGROUND, KINDS, LATER, START, Behaviour, Places, Use, source_of
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Observation(Tap):
             if kind == "remark":
                 remarks[target] = None
             elif kind in KINDS and 0 <= moment < len(self._moments):
-                key = moment, kind, target
+                key = moment, kind, source_of(target) if kind == "read" else target
                 counts[key] = max(counts.get(key, 0), count)
         return counts, [*remarks]
 

@@ -1,0 +1,111 @@
+"""`%mcp behaviour` as a line."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from mcp_magic import ArgumentsError, CommandError, ConfigError, TargetError, UnknownServerError
+from mcp_magic.results.results import CheckFailedError
+from tests.environments import ROOT
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a server is observed on Linux")
+
+SERVER = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import socket
+from tests.support.plain import Plain
+
+server = Plain("db")
+
+@server.tool
+def query(sql: str) -> str:
+    return open("data.txt").read()
+
+@server.tool
+def send(to: str) -> str:
+    for port in sys.argv[1:]:
+        try: socket.create_connection(("127.0.0.1", int(port))).close()
+        except OSError: pass
+    return to
+
+server.run()
+"""
+
+
+@pytest.fixture
+def db(magic):
+    """The lines, and a server in their folder."""
+    (magic.folder / "server.py").write_text(SERVER)
+    (magic.folder / "data.txt").touch()
+    return magic
+
+
+LINE = f"connect --observe --name db -- {sys.executable} server.py"
+
+
+async def test_a_line_shows_saves_and_checks(db):
+    await db(f"{LINE} 9")
+    await db("call db:query sql=x")
+    await db("call db:send to=x")
+    behaviour = await db("behaviour db --save db.toml")
+    shown = str(behaviour)
+    assert shown.startswith("Behaviour of db, 2 calls\n")
+    assert "query  read     ./data.txt" in shown
+    assert "send   host     127.0.0.1:9" in shown
+    assert shown.endswith("written to db.toml")
+    assert str(await db("behaviour db --check db.toml")).endswith("✓ nothing that db.toml does not have")
+    await db(f"{LINE} 9 10")
+    await db("call db:send to=x")
+    error = await db.error(CheckFailedError, "behaviour db --check db.toml")
+    assert error == "db: send now contacts 127.0.0.1:10, which db.toml does not have"
+
+
+async def test_a_policy_is_a_sandbox(db):
+    await db(LINE)
+    await db("behaviour db --call 'query sql=x' --save db.toml")
+    await db(f"connect --sandbox db.toml --name inside -- {sys.executable} server.py")
+    assert (await db("call inside:query sql=x")).text == ""
+
+
+async def test_a_server_is_started_again_and_says_so(db):
+    await db(LINE.replace("--observe ", ""))
+    note = str(await db("behaviour db --save db.toml")).partition("db was started again")[2].splitlines()
+    assert note == [
+        ", and is observed from now on: call its tools, here by --call or in other lines, then `%mcp behaviour db` "
+        "shows what they do",
+        "written to db.toml, of its start only: no tool was called yet",
+    ]
+    behaviour = await db("behaviour db --call 'query sql=\"a b\"' --call 'send to=x'")
+    assert behaviour.calls == ["query", "send"]
+    assert behaviour.note == ""
+
+
+async def test_a_tool_that_reports_an_error_is_a_note(db):
+    (db.folder / "data.txt").unlink()
+    await db(LINE)
+    assert (await db("behaviour db --call 'query sql=x'")).note == "query reported an error"
+
+
+LINES: dict[str, tuple[type[Exception], str]] = {
+    "behaviour": (ArgumentsError, "which server?"),
+    "behaviour nowhere": (UnknownServerError, "no server 'nowhere'"),
+    "behaviour math": (TargetError, "math has no process here that could be observed: its transport is in-process."),
+    "behaviour db --check missing.toml": (ConfigError, "missing.toml: cannot be read: No such file or directory"),
+    "behaviour db --save no/db.toml": (ConfigError, "there is no folder"),
+    "behaviour db --call ''": (CommandError, "--call takes a tool and its arguments"),
+    "behaviour db --call query": (ArgumentsError, "sql"),
+    "connect --observe --sandbox read=. --name db -- {python} server.py": (
+        TargetError,
+        "in a sandbox cannot be observed",
+    ),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+async def test_a_line_that_cannot_run_says_why(db, line):
+    await db(LINE)
+    kind, text = LINES[line]
+    assert text in await db.error(kind, line.format(python=sys.executable))
