@@ -52,7 +52,7 @@ _SECCOMP = {"x86_64": 317, "aarch64": 277}  # it has no function in the C librar
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104  # ioctls of the listener
 _NOTIFICATION = struct.Struct("<QII iIQ 6Q")  # id, pid, flags; number, convention, instruction pointer, arguments
 _ANSWER = struct.Struct("<QqiI")  # id, value, error, flags
-_CONTINUE, _NEW_LISTENER, _SET_FILTER = 1, 8, 1
+_CONTINUE, _NEW_LISTENER, _FULL_SPEED, _SET_FILTER = 1, 8, 4, 1
 _ALLOW, _NOTIFY, _REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000 | errno.ENOSYS
 _DEATH_SIGNAL, _NO_NEW_PRIVILEGES, _SUBREAPER = 1, 38, 36  # of prctl
 _GET_FD = 438  # pidfd_getfd
@@ -526,7 +526,7 @@ def install_filter(machine: str) -> int:
     program = make_filter(machine)
     buffer = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(buffer)), 16)
-    arguments = (_SECCOMP[machine], _SET_FILTER, _NEW_LISTENER, header)
+    arguments = (_SECCOMP[machine], _SET_FILTER, _NEW_LISTENER | _FULL_SPEED, header)
     listener = _libc.syscall(*arguments)
     if listener < 0 and ctypes.get_errno() == errno.EACCES:  # without root, programs get no further rights
         _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))

@@ -55,7 +55,12 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "--under": "a bound of time; tests/map/test_bench.py",
     },
     "docs/programs.md": {"openai:gpt-5": "needs a key", "Which of London": "needs a key"},
-    "docs/sandbox.md": {"npx -y": "needs npm; tests/sandbox/test_presets.py has a registry"},
+    "docs/sandbox.md": {
+        "npx -y": "needs npm; tests/sandbox/test_presets.py has a registry",
+        "--name db": "no such server; tests/ipython/commands/test_behaviour.py",
+        "db:query": "the same",
+        "behaviour db": "the same",
+    },
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
     "docs/views.md": {"npx -y": "needs npm", "budget_allocator": "the same"},
