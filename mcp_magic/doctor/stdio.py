@@ -398,7 +398,10 @@ async def open_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> tu
         raise step.stop(*not_started(spec, error)) from None
     step.ok(f"process {server.pid} started")
     try:
-        first, second = await unless_listening(_send_requests(server, spec, step), server.stray_output, server.signal)
+        answers = _send_requests(server, spec, step)
+        if spec.sandbox is None:  # an isolated server opens no port
+            answers = unless_listening(answers, server.stray_output, server.signal)
+        first, second = await answers
     except ListensError as error:
         url = spec.masked(error.url)
         todo = f"start it in a terminal, then type `%mcp doctor {url}`"

@@ -650,7 +650,9 @@ class OwnerTask:
         """Enter a session, but stop waiting for a program that turns out to listen at a URL instead."""
         async with AsyncExitStack() as stack:
             entering = stack.enter_async_context(session)
-            if isinstance(self._place.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
+            spec = self._place.spec
+            may_listen = isinstance(spec, StdioSpec) and spec.sandbox is None  # an isolated one opens no port
+            if may_listen and wire.errlog is not None and not wire.replayed:
                 yield await unless_listening(entering, self._place.output, partial(terminate, wire.errlog.file))
             else:
                 yield await entering

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import ipywidgets
 
 from mcp_magic._text import duration, plural
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.display.document import STYLE, Markup, inline, joined, mimebundle, only, page, tag, tool_badges
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import middle_cuts, one_line, shorten, visible
@@ -553,6 +554,7 @@ class Servers:
         state = connection.state if connection is not None else "not connected"
         badge = tag("span", "working …" if waits else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
         where = tag("span", one_line(f"{spec.transport} {spec.where}", 120), class_="mcp-note")
+        isolation = one_line(spec.isolation, 300) if isinstance(spec, StdioSpec) else ""
         counts = []
         verb, tooltip = "Connect", f"connect {label}"
         if state == "open":
@@ -571,7 +573,7 @@ class Servers:
         return RowContent(
             label,
             f"show all servers, not only {label}" if is_chosen else f"show only {label}",
-            tag("div", joined([badge, where, ", ".join(counts)], " "), class_="mcp-magic"),
+            tag("div", joined(filter(None, [badge, where, isolation, ", ".join(counts)]), " "), class_="mcp-magic"),
             partial(self._loop.soon, partial(self._on_choose, name)),
             is_chosen,
             actions,

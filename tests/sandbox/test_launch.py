@@ -10,7 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcp_magic.errors import ConnectError, ServerExitedError, ToolError
+from mcp_magic.errors import ConnectError, ConnectTimeoutError, ServerExitedError, ToolError
+from tests.support.explorers import explored, server_rows
+from tests.support.listening import listening
 from tests.support.processes import PYTHON
 from tests.support.sandboxes import BOXED, REPOSITORY, boxed, needs_sandlock
 
@@ -102,3 +104,25 @@ async def test_a_session_that_is_opened_again_is_isolated_again(quick, tmp_path)
     connection = await quick.reconnect("box")
     with pytest.raises(ToolError, match="Permission denied"):
         await connection.call("write", path=str(tmp_path / "x"), text="")
+
+
+@needs_sandlock
+async def test_the_explorer_says_which_servers_are_isolated(host):
+    await host.connect(BOXED, name="box", sandbox=boxed())
+    await host.connect(BOXED, name="free")
+    with explored(host) as explorer:
+        shown = server_rows(explorer)
+    assert "isolated: read ., write nothing, net nothing, preset python" in shown["box"][0]
+    assert "not isolated" in shown["free"][0]
+
+
+@needs_sandlock
+async def test_an_isolated_server_has_no_address_pinged_for_it(host):
+    with listening() as listener:
+        code = f"import sys; print('serving on {listener.url}', file=sys.stderr, flush=True); sys.stdin.read()"
+        with pytest.raises(ConnectTimeoutError):
+            await host.connect([PYTHON, "-c", code], name="box", sandbox=True, timeout=2.0)
+        assert listener.came == []
+        with pytest.raises(ConnectTimeoutError):
+            await host.connect([PYTHON, "-c", code], name="free", timeout=2.0)
+        assert listener.came
