@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_FILES = 500  # answers that are kept of one registry; the oldest go first
+MAX_SIZE = 200_000_000  # bytes of them
 
 
 def registries_folder() -> Path:
@@ -76,9 +77,12 @@ class AnswerCache:
         text = json.dumps(answer.value)
         fields = {"time": answer.time, "etag": answer.etag, "list": answer.is_list, "text": text}
         self._store.save(_key(request), fields)
-        files = self._files()
-        for path in files[MAX_FILES:]:
-            path.unlink(missing_ok=True)
+        size = 0
+        for number, path in enumerate(self._files()):
+            with suppress(OSError):  # another kernel has just deleted it
+                size += path.stat().st_size
+                if number >= MAX_FILES or (number and size > MAX_SIZE):
+                    path.unlink()
 
     def pages(self, limit: int = MAX_FILES) -> Iterator[StoredAnswer]:
         """Return the pages of lists that are kept, the newest first."""

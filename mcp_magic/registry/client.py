@@ -16,17 +16,18 @@ import re
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit
 
-from mcp_magic._text import duration, sentence
+from mcp_magic._text import MAX_COMPARED, did_you_mean, duration, sentence
 from mcp_magic.config.masking import mask_url
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ConfigError, RegistryError
 from mcp_magic.flight.attempt import retry_after
 from mcp_magic.protocol import BUSY, of_status
-from mcp_magic.registry.cache import AnswerCache, StoredAnswer
+from mcp_magic.registry.cache import AnswerCache, StoredAnswer, names_in
 from mcp_magic.registry.entry import RegistryEntry, read_entry
 from mcp_magic.results.reasons import MAX_LINE, of_body
 from mcp_magic.schema.resolve import object_of
@@ -41,7 +42,7 @@ OFFICIAL_REGISTRY = "https://registry.modelcontextprotocol.io"
 
 PAGE = 100  # servers of one page, the most that the official registry gives
 MAX_PAGES = 200
-MAX_BYTES = 8_000_000  # of one answer
+MAX_BYTES = 16_000_000  # of one answer: some registries are a file with all of their servers
 MAX_ALL_BYTES = 64_000_000  # of the answers to one search
 MAX_CURSOR = 2_000  # characters
 MAX_REDIRECTS = 5
@@ -54,6 +55,7 @@ MAX_PAUSE = 5.0  # seconds of `Retry-After` that are waited for, once
 FRESH_SECONDS = 600.0  # seconds for which a search is answered from the cache alone
 
 _APIS = ("v0.1", "v0")  # the first that has the path is used
+_PAGES = 20  # most pages in the cache among which a similar name is looked for
 _ETAG = re.compile(r"[!-~]+")  # what can be sent back
 _NARROWING = ("version", "include_deleted", "limit")  # parameters that a registry may not know
 
@@ -293,7 +295,9 @@ class RegistryClient:
         reason = one_line(of_body(reply.body[:20_000].decode("utf-8", "replace")), MAX_LINE).replace("`", "'")
         if reply.status in (404, 410) and path != "servers":
             name = one_line(unquote(path.split("/")[1]), 200)
-            text = f"{self.place} has no server {name}; `%mcp find WORDS` searches it"
+            names = (other for answer in self.cache.pages(_PAGES) for other in names_in(answer.value) if other != name)
+            text = f"{self.place} has no server {name}.{did_you_mean(name, islice(names, MAX_COMPARED))}"
+            text += " `%mcp find WORDS` searches it"
         elif reply.status == 404:
             text = f"{self.place} has no registry: nothing is at /v0.1/servers there"
         elif reply.status in (401, 403):

@@ -197,8 +197,11 @@ async def _read_pages(client: RegistryClient, query: Query, matches: _Matches) -
     """Read pages until there are enough matches; return whether there may be more."""
     async with aclosing(client.pages(**query.parameters)) as pages:
         async for page in pages:
-            for value in page.servers:
+            for value in page.servers[: MAX_LIMIT - matches.read]:
                 matches.add(value)
+            if matches.read >= MAX_LIMIT:
+                client.notes.append(f"only the first {MAX_LIMIT:,} entries were read")
+                return False
             if len(matches.entries) >= query.limit:
                 return bool(page.cursor) or len(matches.entries) > query.limit
     return False

@@ -51,6 +51,15 @@ def test_cache_keeps_only_the_newest_answers(answers, monkeypatch):
     assert answers.load("servers?cursor=5") is not None
 
 
+def test_cache_keeps_only_so_many_bytes(answers, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_SIZE", 5_000)
+    for number in range(4):
+        answers.save(f"servers?cursor={number}", StoredAnswer("x" * 3_000, time.time()))
+    assert len(list(answers.folder.iterdir())) == 1
+    answers.save("servers?", StoredAnswer("x" * 9_000, time.time()))
+    assert answers.load("servers?") is not None
+
+
 def test_cache_offers_pages_of_lists_only(answers):
     answers.save("servers/a/versions/latest", StoredAnswer({"name": "a"}, time.time(), is_list=False))
     answers.save("servers?", StoredAnswer({"servers": [{"name": "b"}]}, time.time()))

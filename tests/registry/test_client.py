@@ -200,7 +200,14 @@ async def test_missing_entry_is_an_error_even_if_it_is_cached(served):
         with pytest.raises(RegistryError) as refused:
             await client.entry(name)
         assert refused.value.status == 404
-        assert str(refused.value) == (f"{client.place} has no server {name}; `%mcp find WORDS` searches it.")
+        assert str(refused.value) == (f"{client.place} has no server {name}. `%mcp find WORDS` searches it.")
+
+
+async def test_similar_name_in_the_cache_is_proposed(served):
+    client = RegistryClient(served.url)
+    await names(client, search="clock")
+    with pytest.raises(RegistryError, match=r"no server org\.example/clok\. Did you mean 'org\.example/clock'\? `%mcp"):
+        await client.entry("org.example/clok")
 
 
 async def test_entry_is_asked_for_each_time_and_cached_for_failures(served):
@@ -301,16 +308,17 @@ async def test_folder_that_cannot_be_written_is_a_note(served, monkeypatch, tmp_
         ),
         (Answer(302, "", {"location": "file:///etc/passwd"}), "HOST redirects to file:///etc/passwd, which is another"),
         (Answer(302, "", {"location": "http://[x"}), "HOST redirects to ***, which is another host"),
-        (Answer(200, b"x" * 8_000_001), "HOST answered with more than 8,000,000 bytes."),
+        (Answer(200, b"x" * 100_001), "HOST answered with more than 100,000 bytes."),
         (
-            Answer(200, gzip.compress(b" " * 20_000_000), {"content-encoding": "gzip"}),
-            "HOST answered with more than 8,000,000 bytes.",
+            Answer(200, gzip.compress(b" " * 1_000_000), {"content-encoding": "gzip"}),
+            "HOST answered with more than 100,000 bytes.",
         ),
         (Answer(200, b"x\r\n", {"transfer-encoding": "chunked"}), "HOST broke off:"),
     ],
     ids=lambda value: "" if isinstance(value, Answer) else value[:60],
 )
-async def test_failed_request_says_why(served, answer, message):
+async def test_failed_request_says_why(served, monkeypatch, answer, message):
+    monkeypatch.setattr(clients, "MAX_BYTES", 100_000)
     served.answers.append(answer)
     client = RegistryClient(served.url)
     said = await refusal(client)

@@ -3,6 +3,7 @@
 import pytest
 
 from mcp_magic.errors import ArgumentsError, RegistryError
+from mcp_magic.registry import search
 from mcp_magic.registry.search import Query, cached_names, search_registry
 from tests.support.registry_server import Answer, entry, let_age, many, npm, registry
 
@@ -148,6 +149,13 @@ async def test_all_servers_can_be_listed():
         listing = await search_registry(Query(limit=20_000), served.url)
         assert (len(listing), len(served.requests)) == (2_000, 20)
         assert "more servers: .df has all 2,000" in str(listing)
+
+
+async def test_page_of_countless_entries_is_cut(served, monkeypatch):
+    monkeypatch.setattr(search, "MAX_LIMIT", 50)
+    served.shape = lambda page: {"servers": [{}] * 60 + page["servers"]}
+    listing = await search_registry(Query(limit=5), served.url)
+    assert (len(listing), "only the first 50 entries were read" in listing.note) == (0, True)
 
 
 # What a publisher or a registry may write
