@@ -475,11 +475,13 @@ class Variables:
             return {name: text for inner in value for name, text in self.values(inner).items()}
         if not isinstance(value, str) or isinstance(value, Verbatim):
             return {}
-        matches = _references(value)
-        return {
-            f"file:{match['name']}" if match["kind"] == "file" else match["name"]: self._replacement(match)
-            for match in matches
-        }
+        return {self._name_of(match): self._replacement(match) for match in _references(value)}
+
+    def _name_of(self, match: re.Match[str]) -> str:
+        """Return the name of a variable, or of a file behind all links, so that a project cannot hide what it reads."""
+        if match["kind"] != "file":
+            return match["name"]
+        return f"file:{os.path.realpath(path_of(match['name'], self.base))}"
 
     def _replacement(self, match: re.Match[str]) -> str:
         kind, name, default = match["kind"], match["name"], match["default"]

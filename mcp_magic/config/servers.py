@@ -119,7 +119,8 @@ def _ready_entry(
     from_file = {}
     if isinstance(spec, StdioSpec) and (fields.get("env_file") or fields.get("envFile")):
         from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
-    digest = sha256(json.dumps([document, from_file], sort_keys=True, default=repr).encode()).hexdigest()
+    content = [document, from_file, *(name for name in spec.variables if name.startswith("file:"))]
+    digest = sha256(json.dumps(content, sort_keys=True, default=repr).encode()).hexdigest()
     return ServerEntry(
         name, source, spec, disabled, variables=tuple(spec.variables), launch=launch, sets=sets, digest=digest
     )

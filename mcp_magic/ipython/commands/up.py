@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names
-from mcp_magic.config.foreign import SUFFIXES
-from mcp_magic.config.parsing import slug
+from mcp_magic.config.foreign import SUFFIXES, project_files
+from mcp_magic.config.parsing import slug, working_directory
 from mcp_magic.config.project import (
     display_value,
     find_declaration,
@@ -25,9 +26,10 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ConfigError, MCPMagicError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import ask_for_trust, displaced, shadowed
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
 from mcp_magic.ipython.commands.consent import fitting_nothing, never_reached
 from mcp_magic.results.cards import edited
+from mcp_magic.schema.commandline import as_word
 
 if TYPE_CHECKING:
     import argparse
@@ -200,7 +202,14 @@ def _rule(table: dict[str, Any], declaration: Declaration, cell: str) -> Rule:
     return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
 
 
-DECLARATIONS = SUFFIXES  # of files that `%mcp up` reads
+def _complete_file(tab: Tab) -> list[str]:
+    others: list[str] = []
+    with suppress(ConfigError):  # the folder was deleted
+        here = working_directory()
+        there = (path.relative_to(here).as_posix() for path in project_files(here) if path.is_file())
+        others += filter(None, map(as_word, there))
+    return [*dict.fromkeys([*completion.paths(tab, SUFFIXES), *completion.starting(tab, others)])]
+
 
 UP = Implementation(
     _up,
@@ -209,7 +218,7 @@ UP = Implementation(
             "file",
             nargs="?",
             metavar="FILE",
-            complete=lambda tab: completion.paths(tab, DECLARATIONS),
+            complete=_complete_file,
             help="default: mcp_magic.toml, pyproject.toml, mcp.json",
         ),
         Argument("--only", action="append", default=[], metavar="NAME", help="only this server; can be repeated"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.errors import ConfigError, DeniedError
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
@@ -53,6 +54,16 @@ async def test_declared_rules_that_do_nothing_are_named(magic):
         "rule 3, `ask 'mathe:*'`: matches no known tool. Did you mean 'math:*'?"
     )
     assert "never reached" not in (await magic("up --dry-run", declared)).note
+
+
+async def test_tab_and_line_take_files_of_other_hosts(magic):
+    (magic.folder / ".vscode").mkdir()
+    for name in (".vscode/mcp.json", "all of it.code-workspace"):
+        (magic.folder / name).write_text('{"servers": {"it": {"command": "x"}}}')
+    assert {".vscode/mcp.json", "'all of it.code-workspace'"} <= {*candidates("up ", {}).texts}
+    listing = await magic("up .vscode/mcp.json --dry-run")
+    assert (listing[0]["server"], listing[0]["done"], listing[0]["runs"]) == ("it", "connect", "x")
+    assert "`%mcp up .vscode/mcp.json`" in await magic.error(ConfigError, "up")
 
 
 async def test_problem_is_shown_whole_in_a_terminal(magic):
