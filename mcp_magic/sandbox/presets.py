@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcp_magic.config.parsing import slug
+from mcp_magic.errors import TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,8 +91,11 @@ def _folder(words: Sequence[str], name: str) -> Path:
     """Return the folder for a package, which only this user can enter."""
     key = sha256("\0".join(words).encode()).hexdigest()[:12]
     folder = packages_folder() / f"{slug(name)[:40]}-{key}"
-    (folder / "cache").mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    try:
+        (folder / "cache").mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise TargetError(f"sandbox: the folder {folder} for the package cannot be made: {error.strerror}.") from None
     return folder
 
 
@@ -124,13 +128,22 @@ def _values(args: Sequence[str], *names: str) -> tuple[str, ...]:
     return (*(after for _, after in pairs), *joined)
 
 
-def _needs(request: _Request | None, name: str, net: Sequence[str], env: Callable[[Path], dict[str, str]]) -> Needs:
+def _local(packages: Sequence[str], cwd: Path) -> list[str]:
+    """Return the files and folders that are named as packages."""
+    paths = (cwd / package.removeprefix("file:") for package in packages)
+    return [os.path.realpath(path) for path in paths if path.exists()]
+
+
+def _needs(
+    request: _Request | None, name: str, cwd: Path, net: Sequence[str], env: Callable[[Path], dict[str, str]]
+) -> Needs:
     """Return the needs of a command that installs; where its line names no package, it reaches the registry always."""
-    words = request.options if request else (name,)
+    local = _local(request.packages, cwd) if request else []
+    words = (*request.options, *local) if request else (name,)
     folder = _folder(words, request.packages[0] if request and request.packages else name)
     cache = folder / "cache"
     variables = env(cache)
-    read = (str(folder),)
+    read = (str(folder), *local)
     if request is None:
         return Needs(read=read, write=(str(cache),), net=tuple(net), env=variables)
     stamp = folder / "installed"
@@ -188,7 +201,7 @@ def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
             "npm_config_update_notifier": "false",
         }
 
-    needs = _needs(_npx_request(args), "npx", _hosts(urls, (NPM_REGISTRY,)), variables)
+    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, (NPM_REGISTRY,)), variables)
     return Needs(**{**vars(needs), "read": (*needs.read, *cafile), "programs": ("node", "npm")})
 
 
@@ -257,7 +270,7 @@ def _uvx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
         places = {"UV_CACHE_DIR": str(cache / "uv"), "UV_TOOL_DIR": str(cache / "tools")}
         return places if readable or not settings.exists() else {**places, "UV_NO_CONFIG": "1"}
 
-    needs = _needs(_uvx_request(args), "uvx", _hosts(urls, PYPI), variables)
+    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, PYPI), variables)
     pythons = Path(env.get("UV_PYTHON_INSTALL_DIR") or Path.home() / ".local" / "share" / "uv" / "python")
     read = (
         *needs.read,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mcp_magic.config import sandbox
-from mcp_magic.errors import ServerExitedError, ToolError
+from mcp_magic.errors import ServerExitedError, TargetError, ToolError
 from mcp_magic.sandbox import presets
 from mcp_magic.sandbox.presets import needs_of, packages_folder
 from tests.environments import needs_node
 from tests.support.package_registry import Registry, package_registry
+from tests.support.raising import said
 from tests.support.sandboxes import BOXED, REPOSITORY, needs_sandlock
+from tests.support.waiting import until
 
 BIN = str(Path(sys.executable).parent)
 
@@ -78,6 +83,19 @@ async def test_a_package_stays_if_it_cannot_be_installed_again(host, tmp_path, h
         assert problem in (await connecting).stderr()
         await host.disconnect("boxed")
         monkeypatch.setattr(presets, "FRESH_SECONDS", -1)
+
+
+@needs_sandlock
+async def test_an_installation_ends_with_its_connect(host, tmp_path, home):
+    (tmp_path / "npx").write_text('#!/bin/sh\ntrap "" TERM\nwhile :; do sleep 1000; done\n')
+    (tmp_path / "npx").chmod(0o755)
+    connecting = asyncio.ensure_future(host.connect([str(tmp_path / "npx"), "acme"], name="boxed", sandbox=True))
+    await until(lambda: any(process.name() == "sleep" for process in psutil.Process().children(recursive=True)))
+    processes = psutil.Process().children(recursive=True)
+    connecting.cancel()
+    with suppress(asyncio.CancelledError):
+        await connecting
+    assert (await asyncio.to_thread(psutil.wait_procs, processes, timeout=30))[1] == []
 
 
 @needs_sandlock
@@ -145,6 +163,20 @@ def test_two_packages_share_no_folder(home):
     folders = {needs_of("npx", tuple(line.split()), {}, home).write for line in lines}
     assert len(folders) == len(lines)
     assert needs_of("npx", ("a", "x"), {}, home).write == needs_of("npx", ("a", "y"), {}, home).write
+
+
+def test_a_local_package_is_readable_and_has_its_own_folder(home):
+    for name in ("one", "two"):
+        (home / name / "package").mkdir(parents=True)
+    one, two = (needs_of("uvx", ("--from", "./package", "run"), {}, home / name) for name in ("one", "two"))
+    assert one.read[1] == str((home / "one" / "package").resolve())
+    assert one.write != two.write
+
+
+def test_a_folder_that_cannot_be_made_is_said(home):
+    (home / "data").write_text("a file")
+    problem = said(TargetError, needs_of, "npx", ("a",), {}, home)
+    assert problem.endswith("for the package cannot be made: Not a directory.")
 
 
 def test_registries_of_settings_are_reachable_and_keys_stay_out(home):
