@@ -105,6 +105,30 @@ async def test_servers_of_other_hosts_connect_by_name(magic, monkeypatch, file):
     await magic("disconnect it")
 
 
+async def test_headers_of_codex_reach_the_server(magic, monkeypatch):
+    monkeypatch.setenv("HOME", str(magic.folder / "home"))
+    monkeypatch.setenv("OWN_TOKEN", "sesame-123")
+    monkeypatch.setenv("TEAM", "blue")
+    (magic.folder / "home" / ".codex").mkdir(parents=True)
+    seen: list[dict[bytes, bytes]] = []
+    app = MCPServer("show").streamable_http_app()
+
+    async def looking(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(dict(scope.get("headers", ())))
+        await app(scope, receive, send)
+
+    async with serving(looking) as url:
+        (magic.folder / "home" / ".codex" / "config.toml").write_text(
+            f'[mcp_servers.show]\nurl = "{url}/mcp"\nbearer_token_env_var = "OWN_TOKEN"\n'
+            'http_headers = {"X-Region" = "eu"}\nenv_http_headers = {"X-Team" = "TEAM"}\n'
+        )
+        connection = await magic("connect show")
+        names = (b"authorization", b"x-region", b"x-team")
+        assert [seen[-1][name] for name in names] == [b"Bearer sesame-123", b"eu", b"blue"]
+        assert "sesame" not in repr(connection.spec) + str(connection._repr_mimebundle_())
+        await magic("disconnect show")
+
+
 async def test_config_says_what_is_missing_and_where_it_is_from(magic, monkeypatch):
     monkeypatch.setenv("HOME", str(magic.folder / "home"))
     monkeypatch.setenv("PATH", str(magic.folder))
