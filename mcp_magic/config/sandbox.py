@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import did_you_mean
 from mcp_magic.config.parsing import (
     FieldError,
-    choice,
     kind_of,
     parse_json,
     parse_toml,
@@ -229,7 +228,7 @@ def _of_table(table: Mapping[str, Any], base: Path | None) -> Sandbox:
     if table.get("processes") is not None:
         values["processes"] = _count(table["processes"])
     if table.get("backend") is not None:
-        values["backend"] = choice("backend", table["backend"], BACKENDS)
+        values["backend"] = _one_of(BACKENDS, "backend", table["backend"])
     return Sandbox(**values)
 
 
@@ -245,10 +244,14 @@ def _words(value: Any, *path: str) -> list[str]:
 
 
 def _preset(word: str) -> str:
-    if word not in PRESETS:
-        hint = did_you_mean(word, PRESETS) or f" Valid: {', '.join(PRESETS)}."
-        raise FieldError(f"there is no preset {word!r}.{hint}", "sandbox", "preset")
-    return word
+    return _one_of(PRESETS, "preset", word)
+
+
+def _one_of(names: Sequence[str], key: str, word: Any) -> str:
+    if word not in names:
+        hint = did_you_mean(str(word), names) or f" Valid: {', '.join(names)}."
+        raise FieldError(f"there is no {key} {word!r}.{hint}", "sandbox", key)
+    return str(word)
 
 
 def absolute_path(word: str, base: Path | None = None) -> str:

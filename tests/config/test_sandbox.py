@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.config.parsing import FieldError
-from mcp_magic.config.sandbox import Sandbox, describe, make_sandbox
+from mcp_magic.config.sandbox import Sandbox, describe, make_sandbox, with_preset
 from mcp_magic.config.servers import parse_servers
 from mcp_magic.config.specs import StdioSpec
 from tests.support.raising import said
@@ -75,6 +75,8 @@ WRONG = [
     ({"read": 1}, "sandbox.read: expected a list of text, got a number."),
     ({"read": [1]}, "sandbox.read: expected a list of text, got a list."),
     ({"preset": "npm"}, "sandbox.preset: there is no preset 'npm'. Did you mean 'npx'?"),
+    ({"backend": "srtt"}, "sandbox.backend: there is no backend 'srtt'. Did you mean 'srt'?"),
+    ({"backend": 1}, "sandbox.backend: there is no backend 1. Valid: sandlock, srt."),
     ({"memory": True}, "sandbox.memory: expected a size, for example 512M or 2G."),
     (3, "sandbox: expected a table or a line such as read=.,write=out,net=api.example.com:443, got a number."),
     ({"filesystem": {"allowWrit": ["a"]}}, "sandbox.filesystem.allowWrit: unknown key. Did you mean 'allowWrite'?"),
@@ -158,3 +160,34 @@ def test_a_server_with_other_rights_is_another_server(folder):
     more = StdioSpec(command="x", sandbox=Sandbox(net=("h:1", "i:1")))
     assert len({plain.identity, boxed.identity, more.identity}) == 3
     assert boxed.isolation == "isolated: read nothing, write nothing, net h:1"
+
+
+@pytest.mark.parametrize(
+    ("line", "preset"),
+    [
+        ("npx -y a", "npx"),
+        (r"C:\node\npx.CMD a", "npx"),
+        ("npm exec a", "npx"),
+        ("npm start", ""),
+        ("/opt/bin/uvx a", "uvx"),
+        ("uv tool run a", "uvx"),
+        ("uv run a.py", "uvx"),
+        ("uv pip list", ""),
+        ("python3.12 a.py", "python"),
+        ("pypy3 a.py", "python"),
+        ("pythonic", ""),
+        ("node a.js", ""),
+    ],
+    ids=str,
+)
+def test_a_command_has_its_preset_by_itself(line, preset):
+    command, *args = line.split()
+    assert with_preset(Sandbox(), command, args).preset == ((preset,) if preset else ())
+    assert with_preset(Sandbox(preset=("python",)), command, args).preset == ("python",)
+
+
+def test_a_backend_is_kept_and_told():
+    box = make_sandbox("read=/srv,backend=srt")
+    assert box is not None
+    assert (box.line, box.table) == ("read=/srv,backend=srt", {"read": ["/srv"], "backend": "srt"})
+    assert box.describe() == "isolated: read /srv, write nothing, net nothing, by srt"

@@ -26,7 +26,7 @@ from mcp_magic.config.parsing import (
 from mcp_magic.config.programs import missing_program
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.references import Reference, SecretUse, find_references, mark_references
-from mcp_magic.config.sandbox import KEYS, PRESETS
+from mcp_magic.config.sandbox import BACKENDS, KEYS, PRESETS
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
@@ -111,6 +111,8 @@ def _complete_sandbox(tab: Tab) -> list[str]:
         words = [*PRESETS, *(f"{key}=" for key in KEYS if key != "preset")]
     elif key in ("read", "write", "deny"):
         words = [f"{key}={path}" for path in completion.paths(replace(tab, fragment=path))]
+    elif key == "backend":
+        words = [f"{key}={name}" for name in BACKENDS]
     else:
         words = []
     return completion.starting(tab, [f"{before}{comma}{word}" for word in words])

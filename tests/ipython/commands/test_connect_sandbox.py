@@ -102,6 +102,7 @@ def test_tab_completes_the_words_of_a_sandbox(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     cases = {"": "npx", "re": "read=", "npx,wr": "npx,write=", "read=o": "read=out/", "npx,write=o": "npx,write=out/"}
+    cases["npx,backend=s"] = "npx,backend=sandlock"
     for typed, word in cases.items():
         assert candidates(f"connect --sandbox {typed}", {}).texts[0] == word
 
