@@ -281,6 +281,8 @@ def _tables_at(data: Mapping[str, Any], key: str, source: str) -> Iterator[tuple
             if key.endswith("servers") and isinstance(fields, Mapping) and fields.get("type") == "http":
                 # VS Code means streamable HTTP *or* SSE, like a URL without a type
                 fields = {name: value for name, value in fields.items() if name != "type" or "url" not in fields}
+            if isinstance(fields, Mapping) and fields.get("sandboxEnabled") and "sandbox" in data:
+                fields = {"sandbox": data["sandbox"], **fields}  # VS Code has one for all servers of the file, too
             yield name, fields
     else:
         raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")

@@ -151,6 +151,10 @@ def test_the_sandbox_of_vscode_is_read(folder, monkeypatch):
     )
     bare = sandbox_of({**X, "sandboxEnabled": True}, folder)
     assert bare == Sandbox(read=("/",), write=("/h/.npm", str(folder)), net=("registry.npmjs.org",))
+    document = {"servers": {"x": {**X, "sandboxEnabled": True}, "y": X}, "sandbox": {"network": net}}
+    x, y = parse_servers(document, source="mcp.json", environ={"HOME": "/h"}, base=folder)
+    assert x.spec.sandbox.net == ("api.example.com", "registry.npmjs.org")
+    assert y.spec.sandbox is None
     assert sandbox_of({**X, "sandboxEnabled": False, "sandbox": {"filesystem": files}}, folder) is None
     assert sandbox_of({**X, "sandbox": {"read": ["."]}}, folder) == Sandbox(read=(str(folder),))
 
