@@ -455,6 +455,8 @@ async def _examine(
         if connection is not None and connection.state == "open":
             with examination.step("resolve") as step:
                 step.ok(f"the session {connection.name!r}, {connection.spec.transport}: {connection.spec.where}")
+                if isinstance(connection.spec, StdioSpec):
+                    step.ok(connection.spec.isolation)
             await examination.of_session(connection)
             return examination.report()
         with examination.step("resolve") as step:

@@ -257,13 +257,18 @@ class ConnectionInfo:
         """Where its secrets come from: `TOKEN from keyring acme/db`; "" if its configuration refers to none."""
         return one_line(", ".join(self.spec.secret_sources), 400)
 
+    @property
+    def is_isolated(self) -> bool:
+        """Whether the server runs in a sandbox."""
+        return isinstance(self.spec, StdioSpec) and self.spec.sandbox is not None
+
     def row(self, **more: Any) -> dict[str, Any]:
         """Return the connection as a row of a listing, with its health and `more` columns."""
         return {
             "server": self.name,
             "state": self.state,
             "transport": self.spec.transport,
-            "rights": self.rights if isinstance(self.spec, StdioSpec) and self.spec.sandbox is not None else None,
+            "rights": self.rights.partition(":")[0] if self.is_isolated else None,
             "secrets": self.secrets or None,
             "protocol": self.protocol_version,
             **self.counts,

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -92,16 +93,17 @@ SYSTEM = (
 DEVICES = ("/dev/null",)  # to write to
 
 
-def needed_by(command: Path, folder: Path, args: Sequence[str]) -> list[Path]:
+def needed_by(command: Path, folder: Path, args: Sequence[str], path: str = os.defpath) -> list[Path]:
     """Return what a command needs to run: its file, the libraries beside it, its interpreter and its script."""
     paths: list[Path] = []
     todo = [command]
     while todo:
         file = todo.pop()
-        if file in paths or not file.is_file():
+        # what a project's files name must be a program: `#!` and `home` could name a key
+        if file in paths or not (file.is_file() and os.access(file, os.X_OK)):
             continue
         paths += [file, *_libraries(file)]
-        todo += [file.resolve(), *_interpreter(file)]
+        todo += [file.resolve(), *_interpreter(file, path)]
         if home := _home_of_environment(file):
             todo.append(Path(home) / file.name)
     words = [word for word in args if not word.startswith("-")]
@@ -133,7 +135,7 @@ def _home_of_environment(file: Path) -> str:
     return ""
 
 
-def _interpreter(file: Path) -> list[Path]:
+def _interpreter(file: Path, path: str) -> list[Path]:
     """Return the program that a script names in its first line."""
     try:
         with file.open("rb") as script:
@@ -142,8 +144,35 @@ def _interpreter(file: Path) -> list[Path]:
         return []
     words = line[2:].split() if line.startswith("#!") else []
     if words[:1] == ["/usr/bin/env"]:
-        words = [path for word in words[1:2] if (path := shutil.which(word))]
+        words = [program for word in words[1:2] if (program := shutil.which(word, path=path))]
     return [Path(word) for word in words[:1]]
+
+
+_MANAGERS = ("pyenv", "nodenv", "rbenv", "asdf", "mise")
+"""Managers of versions that put shims on PATH: programs that find out which version is meant, and run that."""
+
+
+def _behind_shim(command: Path, folder: Path) -> Path:
+    """Return the program that a shim runs in a folder; any other command as it is.
+
+    A shim reads the configuration of its manager and the folders above, which the sandbox refuses.
+    """
+    root = command.parent.parent
+    manager = next((name for name in _MANAGERS if command.parent.name == "shims" and name in root.name), "")
+    inside = root / "bin" / manager
+    program = str(inside) if inside.is_file() else shutil.which(manager)
+    if not manager or program is None:
+        return command
+    try:
+        words = [program, "which", command.name]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=SHIM_SECONDS, check=False)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return command
+    found = Path(done.stdout.strip())
+    return found if found.is_absolute() and found.is_file() else command
+
+
+SHIM_SECONDS = 10.0  # a manager answers in a tenth of one
 
 
 def _extended(sandbox: Sandbox, needs: Sequence[Needs]) -> Sandbox:
@@ -160,10 +189,10 @@ def _extended(sandbox: Sandbox, needs: Sequence[Needs]) -> Sandbox:
 def _reads(program: Program, needs: Sequence[Needs]) -> tuple[str, ...]:
     """Return what a program needs to run, with the programs that its presets name."""
     folder = Path(program.cwd)
-    paths = needed_by(Path(program.command), folder, program.args)
+    paths = needed_by(Path(program.command), folder, program.args, program.path)
     for name in (name for need in needs for name in need.programs):
         if command := shutil.which(name, path=program.path):
-            paths += needed_by(Path(command).absolute(), folder, ())
+            paths += needed_by(Path(command).absolute(), folder, (), program.path)
     return tuple(dict.fromkeys(map(str, paths)))
 
 
@@ -400,9 +429,13 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     _make_folders(spec.sandbox.write)
     presets = with_preset(spec.sandbox, spec.command, spec.args).preset
     needs = [needs_of(preset, spec.args, spec.env, cwd) for preset in presets]
-    env = {**{name: value for need in needs for name, value in need.env.items()}, **spec.env}
-    server = Program(str(Path(command).absolute()), spec.args, env, str(cwd))
-    before = _preparation(replace(server, env=spec.env), spec.sandbox, needs)
+    given = dict(spec.env)
+    file = _behind_shim(Path(command).absolute(), cwd)
+    if file != Path(command).absolute():  # what it starts by name is to be no shim
+        given["PATH"] = os.pathsep.join((str(file.parent), path))
+    env = {**{name: value for need in needs for name, value in need.env.items()}, **given}
+    server = Program(str(file), spec.args, env, str(cwd))
+    before = _preparation(replace(server, env=given), spec.sandbox, needs)
     refuses = (*OWNING_CALLS, *(() if spec.sandbox.write else CHANGING_CALLS))
     step = Step(server, _extended(spec.sandbox, needs), _reads(server, needs), refuses)
     program = backend.wrap(step, before)

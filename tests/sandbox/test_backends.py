@@ -14,7 +14,7 @@ import pytest
 from mcp_magic.config.sandbox import make_sandbox
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import TargetError, ToolError
-from mcp_magic.sandbox.backends import isolated, landlock_abi
+from mcp_magic.sandbox.backends import isolated, landlock_abi, needed_by
 from tests.support.listening import listening
 from tests.support.processes import PYTHON
 from tests.support.raising import said
@@ -72,6 +72,39 @@ def test_what_cannot_be_had_is_said(line, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = StdioSpec(command=PYTHON, sandbox=make_sandbox(line))
     assert said(TargetError, isolated, spec).startswith(problem)
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_what_files_of_a_project_name_is_readable_if_it_is_a_program(tmp_path):
+    key, other = tmp_path / "home" / "server", program(tmp_path / "real" / "bin" / "server", "")
+    key.parent.mkdir()
+    key.write_text("secret")
+    for number, folder in enumerate((key.parent, other.parent)):
+        command = program(tmp_path / f"env{number}" / "bin" / "server", f"#!{folder}/server\n")
+        (tmp_path / f"env{number}" / "pyvenv.cfg").write_text(f"home = {folder}\n")
+        paths = needed_by(command, tmp_path, ())
+        assert command in paths
+        assert (key in paths, other in paths) == (False, bool(number))
+
+
+@needs_sandlock
+async def test_a_shim_of_a_version_manager_is_passed_by(host, tmp_path, monkeypatch):
+    root = tmp_path / ".pyenv"
+    real = program(root / "versions" / "3" / "bin" / "server", f"#!/bin/sh\nexec {PYTHON} {BOXED[1]}\n")
+    program(root / "bin" / "pyenv", f'#!/bin/sh\ntest "$1" = which && echo {root}/versions/3/bin/$2\n')
+    program(root / "shims" / "server", f'#!/bin/sh\nexec {root}/bin/pyenv exec server "$@"\n')
+    monkeypatch.setenv("PATH", f"{root}/shims:{os.environ['PATH']}")
+    spec = StdioSpec(command="server", sandbox=make_sandbox(True))
+    assert isolated(spec).args[-1] == str(real)
+    prefix = Path(PYTHON).parents[1]
+    connection = await host.connect(["server"], name="box", sandbox=boxed(f"read={prefix}", f"read={sys.base_prefix}"))
+    assert (await connection.call("variable", name="PATH")).text.startswith(f"{real.parent}:{root}/shims:")
 
 
 def test_a_server_without_a_sandbox_stays_as_it_is():

@@ -82,7 +82,8 @@ async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Lis
     infos = [connection.info() for connection in connections]
     rows = [info.row() for info in infos]
     if any(row["rights"] for row in rows):  # then the others say that they have all
-        rows = [{**row, "rights": info.rights or None} for row, info in zip(rows, infos, strict=True)]
+        rows = [{**row, "rights": info.rights.partition(":")[0] or None} for row, info in zip(rows, infos, strict=True)]
+        notes += [f"{info.name}: {info.rights}" for info in infos if info.is_isolated]
     return _server_listing(rows, note="\n".join(notes))
 
 

@@ -31,11 +31,11 @@ async def test_a_card_and_the_table_say_what_is_isolated(magic, monkeypatch):
     assert f"rights     {RIGHTS}" in parts_text(connection.info())
     await magic(f"connect --name open -- {COMMAND}")
     assert "rights     not isolated" in parts_text(host["open"].info())
-    assert {row["server"]: row["rights"] for row in await magic("")} == {
-        "math": None,
-        "box": RIGHTS,
-        "open": "not isolated",
-    }
+    listing = await magic("")
+    rights = {row["server"]: row["rights"] for row in listing}
+    assert rights == {"math": None, "box": "isolated", "open": "not isolated"}
+    assert listing.note == f"box: {RIGHTS}"
+    assert RIGHTS in str(await magic("doctor box"))
     await magic("reconnect box")
     await magic.error(ToolError, "call box:write path=in text=x")
     await magic(f"connect --name open --sandbox $rights -- {COMMAND}", rights=boxed())
