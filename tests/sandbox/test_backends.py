@@ -81,7 +81,7 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-def test_what_files_of_a_project_name_is_readable_if_it_is_a_program(tmp_path):
+def test_a_file_that_a_project_names_is_read_if_it_is_a_program(tmp_path):
     key, other = tmp_path / "home" / "server", program(tmp_path / "real" / "bin" / "server", "")
     key.parent.mkdir()
     key.write_text("secret")
