@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -345,3 +347,23 @@ async def test_public_server_of_pypi_is_added(host, place):
     [*_, pinned] = servers(place / "mcp_magic.toml")["time"]["args"]
     assert re.fullmatch(r"mcp-server-time==\d+\.\d+\.\d+", pinned)
     assert new.report.ok
+
+
+@needs_node
+async def test_interrupt_ends_what_asks_npm(host, place, monkeypatch):
+    arrived, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        arrived.set()
+        go.wait(60)
+
+    with registry() as served:
+        monkeypatch.setenv("npm_config_registry", served.url)
+        served.replies["/slow"] = Answer(404, "", wait=wait)
+        adding = asyncio.create_task(host.add("npm:slow"))
+        await asyncio.to_thread(arrived.wait, 60)
+        adding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+        go.set()
+    assert names(place) == []

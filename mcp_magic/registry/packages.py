@@ -49,12 +49,39 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 
-_RISKS = {
-    "npx": ("-c", "--call", "-p", "--package", "--registry", "--node-options", "--userconfig", "--prefix"),
-    "uvx": ("--from", "--with", "--with-editable", "--with-requirements", "--index", "--index-url", "-i", "--env-file"),
-    "docker": ("-v", "--volume", "--mount", "--privileged", "--network", "--net", "--pid", "--cap-add", "--device"),
+_REACH = {
+    "npx": ("-c", "--call", "--node-options"),
+    "uvx": ("--with", "--with-editable", "--with-requirements", "--env-file", "--python"),
+    "docker": (
+        *("-v", "--volume", "--mount", "--privileged", "--network", "--net", "--pid", "--ipc", "--userns", "--uts"),
+        *(
+            "--cap-add",
+            "--device",
+            "--security-opt",
+            "--entrypoint",
+            "--env-file",
+            "--volumes-from",
+            "--group-add",
+            "-u",
+        ),
+    ),
 }
-"""Options of a launcher that change what runs, or what it can reach."""
+"""Options of a launcher that change what a package does, or what it can reach."""
+
+_ORIGIN = {
+    "npx": ("-p", "--package", "-c", "--call", "--registry", "--userconfig", "--globalconfig", "--prefix", "-w"),
+    "uvx": (
+        *("--from", "--index", "--default-index", "--index-url", "-i", "--extra-index-url", "--find-links", "-f"),
+        *("--config-file", "--overrides", "--constraints", "--with-editable", "--directory", "--project"),
+    ),
+    "docker": ("-H", "--host", "--context", "--config"),
+}
+"""Options of a launcher that change which package it runs, or where that comes from."""
+
+_ORIGIN_VARIABLES = re.compile(
+    r"(?i)npm_config_|uv_|pip_|ld_|dyld_|docker_|xdg_|(?:node_options|node_path|python(?:path|home|startup)|path|home)$"
+)
+"""The starts of variables that change which package runs, or where it comes from."""
 
 PACKAGE_TYPES = ("npm", "pypi", "oci", "nuget", "mcpb")
 """The types of packages that are understood."""
@@ -105,9 +132,11 @@ def _launched(
         middle = runtime
     else:
         middle = [*runtime, Word((pinned,))]
-    program = launcher if launcher in _RISKS else "docker"
-    risky = [flag for word in runtime for flag in _RISKS[program] if _has_flag(word, flag)]
-    notes = [f"the publisher's {flag} changes what runs or what it can reach" for flag in dict.fromkeys(risky)]
+    program = "docker" if launcher == "podman" else launcher
+    reach = [flag for word in runtime for flag in _REACH.get(program, ()) if _has_flag(word, flag)]
+    notes = [f"the publisher's {flag} changes what it does or what it can reach" for flag in dict.fromkeys(reach)]
+    others = _origin_changes(runtime, pinned, _ORIGIN.get(program, ()), package)
+    unpinned = f"the publisher's {join_names(others)} may run something else than what was looked up" if others else ""
     if package.runtime_hint and package.runtime_hint != launcher:
         notes.append(f"the publisher names {one_line(package.runtime_hint, 40)!r} to run it; here {launcher} does")
     names = [variable.name for variable in package.environment if not re.fullmatch(r"[A-Za-z_]\w*", variable.name)]
@@ -120,8 +149,34 @@ def _launched(
         command=launcher,
         words=words_of_all,
         env=env,
+        unpinned=unpinned,
         notes=(*notes, *maker.notes),
     )
+
+
+def _pinned(recipe: Recipe, version: str, digest: str, why_not: str, *, place: str, notes: Iterable[str]) -> Recipe:
+    """Return a recipe with what its registry says; the digest is left out if it may be that of something else."""
+    digest = "" if recipe.unpinned else digest
+    unpinned = recipe.unpinned or why_not
+    return replace(
+        recipe, version=version, digest=digest, unpinned=unpinned, place=place, notes=(*recipe.notes, *notes)
+    )
+
+
+def _origin_changes(runtime: list[Word], pinned: str, flags: tuple[str, ...], package: Package) -> list[str]:
+    """Return what in the words of a launcher, and in the variables, may have it run something else."""
+    changes = []
+    before = ""
+    for word in runtime:
+        text = word.flag or "".join(part if isinstance(part, str) else f"<{part.key}>" for part in word.parts)
+        if text == pinned:
+            break
+        changes += [flag for flag in flags if _has_flag(word, flag)]
+        if not text.startswith("-") and (not before.startswith("-") or "=" in before):
+            changes.append(one_line(text, 60))  # a launcher takes its first word for the package
+        before = "" if word.flag and word.parts else text
+    changes += [own.name for own in package.environment if _ORIGIN_VARIABLES.match(own.name)]
+    return list(dict.fromkeys(changes))
 
 
 def _word(text: str) -> Word:
@@ -151,7 +206,7 @@ async def _npm(package: Package, folder: Path) -> Recipe:
         raise RegistryError(f"npm has no version {version or 'to install'} of {name}.")
     digest = str(object_of(facts.get("dist")).get("integrity") or "")
     recipe = _launched(package, "npx", ["-y"], f"{name}@{exact}")
-    notes = [*recipe.notes]
+    notes = []
     if version and exact != version:
         notes.append(f"{version!r} is no exact version; today it means {exact}")
     if facts.get("deprecated"):
@@ -161,7 +216,7 @@ async def _npm(package: Package, folder: Path) -> Recipe:
     why = "" if digest else "npm gives no digest of it"
     shown = digest if re.fullmatch(r"sha\d+-[\w+/=]{20,120}", digest) else ""
     place = _host_of(object_of(facts.get("dist")).get("tarball"))
-    return replace(recipe, version=exact, digest=shown, unpinned=why, notes=tuple(notes), place=place)
+    return _pinned(recipe, exact, shown, why, place=place, notes=notes)
 
 
 def _host_of(url: Any) -> str:
@@ -238,12 +293,10 @@ async def _pypi(package: Package, folder: Path) -> Recipe:
         recipe = _launched(package, "uvx", ["--from", f"{name}{extras}=={version}"], name)
     else:
         recipe = _launched(package, "uvx", [], f"{name}=={version}")
-    notes = list(recipe.notes)
-    if any(file.is_yanked for file in own):
-        notes.append("its maintainers have withdrawn (yanked) this version")
+    notes = ["its maintainers have withdrawn (yanked) this version"] if any(file.is_yanked for file in own) else []
     digest = f"sha256:{file.sha256}" if file is not None and file.sha256 else ""
     why = "" if digest else f"it has {plural(len(own), 'files')}, and which one is installed depends on the machine"
-    return replace(recipe, version=version, digest=digest, unpinned=why, notes=tuple(notes), place=index)
+    return _pinned(recipe, version, digest, why, place=index, notes=notes)
 
 
 def _version_of(file: str, name: str) -> str:
@@ -400,7 +453,8 @@ async def _oci(package: Package, folder: Path) -> Recipe:
     launcher = "podman" if package.runtime_hint == "podman" or _only_podman() else "docker"
     recipe = _launched(package, launcher, ["run", "-i", "--rm"], reference)
     place = host or _DOCKER_HUB[0]
-    return replace(recipe, env_at=_after_run(recipe), version=tag, digest=digest, unpinned=why, place=place)
+    recipe = replace(recipe, env_at=_after_run(recipe))
+    return _pinned(recipe, tag, digest, why, place=place, notes=())
 
 
 def _only_podman() -> bool:
@@ -456,4 +510,4 @@ async def _nuget(package: Package, folder: Path) -> Recipe:
     maker = _launched(replace(package, runtime_hint=""), "dnx", [], f"{name}@{version}", after=["--"])
     at = next(number for number, word in enumerate(maker.words) if word == Word((f"{name}@{version}",)))
     words = (*maker.words[: at + 1], Word(("--yes",)), *maker.words[at + 1 :])
-    return replace(maker, words=words, version=version, unpinned="NuGet is not asked for its digest")
+    return replace(maker, words=words, version=version, unpinned=maker.unpinned or "NuGet is not asked for its digest")

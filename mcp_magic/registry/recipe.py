@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mcp_magic._text import did_you_mean, join_names
-from mcp_magic.display.text import one_line
+from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
 from mcp_magic.registry.entry import Input
 from mcp_magic.schema.secrets import is_declared_secret
@@ -221,6 +222,8 @@ def remote_recipe(remote: Remote) -> Recipe:
     start = url.parts[0] if url.parts else ""
     if isinstance(start, str) and not re.match(r"https?://", start):
         raise ConfigError(f"{one_line(remote.url, 100)!r} is not a URL with http or https")
+    if isinstance(start, str) and start.startswith("http:") and _host(start) not in LOOPBACK:
+        maker.notes.append("nothing is encrypted on the way: others on the network can read and change it")
     transport = "sse" if remote.type == "sse" else "http"
     kind = "SSE" if transport == "sse" else "streamable HTTP"
     why = "the server at the URL may change at any time"
@@ -233,6 +236,13 @@ def remote_recipe(remote: Remote) -> Recipe:
         unpinned=why,
         notes=tuple(maker.notes),
     )
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 # The values of slots: from `--set`, from a form, and by default.

@@ -59,16 +59,13 @@ async def test_npm_package_is_pinned_by_npm_itself(served):
         Package(
             "npm",
             "@example/files",
-            runtime_arguments=(Input("-y", "named"), Input("--registry", "named", value="http://evil")),
+            runtime_arguments=(Input("-y", "named"), Input("--loglevel", "named", value="error")),
             package_arguments=(Input("", "positional", hint="folder"),),
         )
     )
     assert (recipe.version, recipe.digest, recipe.unpinned) == ("1.2.0", INTEGRITY, "")
-    assert command(recipe, folder="/a") == ["npx", "-y", "--registry", "http://evil", "@example/files@1.2.0", "/a"]
-    assert recipe.notes == (
-        "the publisher's --registry changes what runs or what it can reach",
-        "npm calls it deprecated: Use other.",
-    )
+    assert command(recipe, folder="/a") == ["npx", "-y", "--loglevel", "error", "@example/files@1.2.0", "/a"]
+    assert recipe.notes == ("npm calls it deprecated: Use other.",)
 
 
 @needs_node
@@ -192,6 +189,23 @@ def test_index_is_that_of_the_configuration(tmp_path, monkeypatch, files, enviro
     assert python_index({"HOME": str(tmp_path), **environ}) == index
 
 
+@pytest.mark.parametrize(
+    ("package", "culprit"),
+    [
+        pytest.param({"runtime_arguments": (Input("--index", "named", value="http://evil"),)}, "--index", id="option"),
+        pytest.param({"runtime_arguments": (Input("", "positional", value="-i=http://evil"),)}, "-i", id="word"),
+        pytest.param({"runtime_arguments": (Input("", "positional", value="evil"),)}, "evil", id="another package"),
+        pytest.param({"runtime_arguments": (Input("", "positional", hint="x"),)}, "<x>", id="package to fill in"),
+        pytest.param({"environment": (Input("UV_INDEX", value="http://evil"),)}, "UV_INDEX", id="variable"),
+    ],
+)
+async def test_publisher_who_changes_the_origin_pins_nothing(served, package, culprit):
+    served.replies["/simple/x/"] = simple("x", ("x-1.0-py3-none-any.whl", "ab" * 32))
+    recipe = await recipe_of(Package("pypi", "x", "1.0", **package))
+    assert recipe.unpinned == f"the publisher's {culprit} may run something else than what was looked up"
+    assert recipe.digest == ""
+
+
 # Containers
 
 
@@ -213,7 +227,7 @@ async def test_tag_is_pinned_by_the_digest_of_its_registry(served):
     assert table["args"] == words
     assert table["env"] == {"KEY": "sesame"}
     assert (recipe.digest, recipe.unpinned) == (DIGEST, "")
-    assert recipe.notes == ("the publisher's -v changes what runs or what it can reach",)
+    assert recipe.notes == ("the publisher's -v changes what it does or what it can reach",)
 
 
 async def test_registry_gives_a_token_without_a_log_in(served):

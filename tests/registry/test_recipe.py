@@ -103,6 +103,11 @@ def test_remote_has_variables_in_its_url_and_headers():
     assert recipe.unpinned
 
 
+def test_remote_without_encryption_is_noted():
+    assert remote_recipe(Remote("sse", "http://example.com/sse")).notes[0].startswith("nothing is encrypted")
+    assert remote_recipe(Remote("sse", "http://127.0.0.1/sse")).notes == ()
+
+
 @pytest.mark.parametrize(
     ("remote", "reason"),
     [
