@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import free_name
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import working_directory
+from mcp_magic.config.references import mark_references
 from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError
@@ -176,7 +177,7 @@ def _stdio(spec: StdioSpec, file: Path, secrets: _Secrets) -> Target:
     words: list[Any] = []
     option = ""
     for word, masked in zip(spec.args, mask_arguments(spec.args), strict=True):
-        coded = secrets.coded(word, masked, option.lstrip("-"))
+        coded = secrets.coded(word, mark_references(masked, MASK), option.lstrip("-"))
         words.append(_beside(coded, file) if isinstance(coded, str) else coded)
         option = word
     options: dict[str, Any] = {}
@@ -186,8 +187,9 @@ def _stdio(spec: StdioSpec, file: Path, secrets: _Secrets) -> Target:
     if spec.env:
         options["env"] = env = {}
         for name, value in spec.env.items():
+            masked = mark_references(value, MASK)
             is_secret = is_declared_secret(name)
-            env[name] = Variable(secrets.variable(value, name)) if is_secret else secrets.coded(value, value, name)
+            env[name] = Variable(secrets.variable(value, name)) if is_secret else secrets.coded(value, masked, name)
     python = Program(_beside(sys.executable, file)) if spec.command == sys.executable else spec.command
     remark = f"the server is {spec.isolation}; the program starts it without that"
     remarks = (remark,) if spec.sandbox is not None else ()
@@ -205,7 +207,7 @@ def _beside(path: str, file: Path) -> Any:
 def _web(spec: UrlSpec, secrets: _Secrets, *, has_log_in: bool) -> Target:
     headers: dict[str, Any] = {}
     for name, value in spec.headers.items():
-        masked = value
+        masked = mark_references(value, MASK)
         if is_declared_secret(name):
             scheme, space, _ = value.rpartition(" ")
             masked = f"{scheme}{space}{MASK}"
@@ -216,9 +218,9 @@ def _web(spec: UrlSpec, secrets: _Secrets, *, has_log_in: bool) -> Target:
     if spec.cert is not None:
         options["cert"] = list(spec.cert) if isinstance(spec.cert, tuple) else spec.cert
     token = None
-    if has_log_in and "authorization" not in map(str.lower, headers):
+    if (has_log_in or spec.headers_helper is not None) and "authorization" not in map(str.lower, headers):
         token = Joined(("Bearer ", Variable(variable_name(secrets.server, "token"))))
-    url = secrets.coded(spec.url, mask_url(spec.url), "secret")
+    url = secrets.coded(spec.url, mask_url(mark_references(spec.url, MASK)), "secret")
     return Target(spec.transport, options=options, url=url, protocol=spec.protocol, token=token)
 
 

@@ -34,6 +34,9 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "everything:get-sum": "the same",
     },
     "docs/adding.md": {
+        "%mcp secret set": "asks the person; tests/ipython/commands/test_secret.py",
+        "%mcp secret forget": "the same",
+        "${keyring:mcp-magic/github}": "the same",
         "config.toml": "no such files; tests/ipython/commands/test_connect.py has them",
         "connect github": "the same",
         "up .vscode/mcp.json": "the same",

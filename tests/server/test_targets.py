@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_magic.config.servers import parse_servers
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.server.literals import Joined, Variable
 from mcp_magic.server.targets import target_of_spec
@@ -34,3 +35,16 @@ def test_arguments_of_connect_have_the_settings_of_the_spec(tmp_path, protocol):
     code = target_of_spec(spec, "shop", tmp_path / "a.py", {}).arguments_of_connect("shop", 4)
     setting = f'        protocol="{protocol}",\n' if protocol != "auto" else ""
     assert code == (f'\n        "https://example.com/mcp",\n        name="shop",\n{setting}        verify=False,\n    ')
+
+
+def test_a_reference_to_a_secret_becomes_a_variable(tmp_path):
+    fields = {
+        "url": "https://example.com/mcp?page=${keyring:a/b}",
+        "headers": {"X-Place": "in ${op://a/b/c}"},
+        "headersHelper": "get-headers",
+    }
+    [entry] = parse_servers({"mcpServers": {"shop": fields}}, source="x", environ={}, base=None)
+    target = target_of_spec(entry.spec, "shop", tmp_path / "a.py", {})
+    assert target.url == Joined(("https://example.com/mcp?page=", Variable("SHOP_PAGE")))
+    assert target.options == {"headers": {"X-Place": Joined(("in ", Variable("SHOP_X_PLACE")))}}
+    assert target.token == Joined(("Bearer ", Variable("SHOP_TOKEN")))

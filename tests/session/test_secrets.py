@@ -15,6 +15,7 @@ import psutil
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import parse_servers
 from mcp_magic.errors import ConnectError, SecretError
 from mcp_magic.session import secrets
@@ -336,3 +337,39 @@ async def test_what_a_server_says_is_never_resolved(host, tmp_path, monkeypatch,
 
 def _words(program: dict[str, Any]) -> list[str]:
     return [program["command"], *program["args"]]
+
+
+async def test_what_is_waited_for_is_shown(host, tmp_path, monkeypatch, program):
+    file = tmp_path / "goes_on"
+    put_op(
+        tmp_path,
+        monkeypatch,
+        f"import os, time\nwhile not os.path.exists({str(file)!r}): time.sleep(0.01)\nprint('value', end='')",
+    )
+    lines: list[str] = []
+
+    def reporter(report: Any) -> Any:
+        return lambda: lines.append(report.words())
+
+    host.reports.reporter = reporter
+    spec = entry({**program, "env": {"TOKEN": "${op://dev/db/password}"}}).spec
+    opening = asyncio.ensure_future(host.connect_spec(spec, "it"))
+    await until(lambda: any("waiting for TOKEN from op://dev/db/password" in line for line in lines))
+    file.write_text("x")
+    assert (await (await opening).call("look", name="TOKEN")).text == "value"
+
+
+async def test_a_cassette_keeps_no_secret_and_needs_none(host, backend, tmp_path, program):  # noqa: F811
+    backend.set_password("acme", "db", "s3same-4711")
+    path = tmp_path / "it.jsonl"
+    spec = entry({**program, "env": {"PLACE": "${keyring:acme/db}"}}).spec
+    with deck.holding(path, "record"):
+        connection = await host.connect_spec(spec, "it")
+        assert (await connection.call("look", name="PLACE")).text == "s3same-4711"
+        await host.disconnect("it")
+    assert "s3same" not in path.read_text(encoding="utf-8")
+    backend.delete_password("acme", "db")
+    with deck.holding(path, "replay"):
+        connection = await host.connect_spec(entry({**program, "env": {"PLACE": "${keyring:acme/db}"}}).spec, "it")
+        assert (await connection.call("look", name="PLACE")).text == "***"
+        await host.disconnect("it")

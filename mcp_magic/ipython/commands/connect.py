@@ -483,6 +483,8 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
     if isinstance(entry.spec, StdioSpec) and entry.spec.sandbox is not None:
         row["rights"] = entry.spec.isolation
+    if entry.spec is not None and entry.spec.secret_sources:
+        row["secrets"] = ", ".join(entry.spec.secret_sources)
     if entry.spec is not None and entry.spec.unused:
         row["without effect"] = ", ".join(entry.spec.unused)
     problem = Problem(lack) if state == "missing" else _problem(entry)
