@@ -366,7 +366,8 @@ class StdioSpec(Spec):
     def isolation(self) -> str:
         """What the server may reach, for messages."""
         sandbox = self.sandbox
-        return describe(sandbox if sandbox is None else with_preset(sandbox, self.command, self.args))
+        text = describe(sandbox if sandbox is None else with_preset(sandbox, self.command, self.args))
+        return f"{text}, observed" if self.observe else text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

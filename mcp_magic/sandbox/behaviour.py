@@ -63,9 +63,21 @@ class Use:
     certain: bool = True
 
     @property
-    def when(self) -> tuple[str, ...]:
-        """The different tools that may have done it, or the phase."""
-        return tuple(dict.fromkeys(self.tools)) or (str(self.call),)
+    def time(self) -> Time:
+        """When it was used."""
+        return Time(bool(self.tools), tuple(dict.fromkeys(self.tools)) or (str(self.call),))
+
+
+class Time(NamedTuple):
+    """The different tools that may have done something, or a phase: a tool can be called `start`, too."""
+
+    is_call: bool
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The names, for a table."""
+        return " or ".join(map(_shown, self.names))
 
 
 # Paths, and what they have in common.
@@ -285,18 +297,17 @@ class Behaviour:
         """Return the rows of the table: what each tool used, libraries and full folders as one row."""
         counts = Counter(self.calls)
         rows: list[dict[str, Any]] = []
-        for when, uses in self._by_time().items():
-            label = " or ".join(when)
-            if len(when) == 1 and (number := counts.get(when[0], 0)) > 1 and uses[0].tools:
-                label = f"{when[0]} ({number} calls)"
+        for time, uses in self._by_time().items():
+            number = counts[time.names[0]] if time.is_call and len(time.names) == 1 else 0
+            label = f"{time.label} ({number} calls)" if number > 1 else time.label
             rows += [{"call": label, **row} for row in self._rows_of(uses)]
         return rows
 
-    def _by_time(self) -> dict[tuple[str, ...], list[Use]]:
+    def _by_time(self) -> dict[Time, list[Use]]:
         """Return what was used by the tools that may have done it, or by phase: in the order of the first use."""
-        times: dict[tuple[str, ...], list[Use]] = {}
+        times: dict[Time, list[Use]] = {}
         for use in self.uses:
-            times.setdefault(use.when, []).append(use)
+            times.setdefault(use.time, []).append(use)
         return times
 
     def _rows_of(self, uses: Sequence[Use]) -> list[dict[str, Any]]:
@@ -346,18 +357,16 @@ class Behaviour:
             "[sandbox]",
             *self._lines(self._allowed(), base),
         ]
-        by_tool: dict[str, list[Use]] = {}
-        for use in self.uses:
-            for name in use.when:
-                by_tool.setdefault(name if use.tools else f"\0{name}", []).append(use)
+        tables: dict[str, list[Use]] = {}
+        for time, uses in self._by_time().items():
+            for name in time.names:
+                tables.setdefault(f"tools.{_key(name)}" if time.is_call else name, []).extend(uses)
         for tool in self.calls:
-            by_tool.setdefault(tool, [])
-        for name, uses in by_tool.items():
-            phase = name.removeprefix("\0")
-            title = f"[{phase}]" if phase != name else f"[tools.{_key(name)}]"
-            overlap = sorted({use.when for use in uses if len(use.when) > 1})
-            lines += ["", *(f"# also what was done during {' and '.join(map(_shown, when))}" for when in overlap)]
-            lines += [title, *self._lines(self._done(uses), base)]
+            tables.setdefault(f"tools.{_key(tool)}", [])
+        for title, uses in tables.items():
+            overlaps = dict.fromkeys(use.time for use in uses if len(use.time.names) > 1)
+            lines += ["", *(f"# also what was done during {_during(time)}" for time in overlaps)]
+            lines += [f"[{title}]", *self._lines(self._done(uses), base)]
         return "\n".join(lines) + "\n"
 
     def _exact(self, use: Use) -> str:
@@ -425,18 +434,24 @@ class Behaviour:
 
     def differences(self, path: Path | str) -> list[str]:
         """Return what was done and is not in a policy, as lines such as `send now contacts api.example.com:443`."""
+        return [line for lines in self.differences_by_time(path).values() for line in lines]
+
+    def differences_by_time(self, path: Path | str) -> dict[str, list[str]]:
+        """Return the same by tool, `start` and `background`, also those without a difference."""
         policy = read_policy(Path(path))
-        found: dict[str, None] = {}
-        for when, uses in self._by_time().items():
-            tools = when if uses[0].tools else ()
-            subject = " or ".join(map(_shown, tools)) or self.server
-            after = "" if tools else {START: " at its start", BACKGROUND: " between calls"}.get(when[0], "")
+        found: dict[str, list[str]] = {}
+        for time, uses in self._by_time().items():
+            tools = time.names if time.is_call else ()
+            subject = time.label if time.is_call else self.server
+            after = "" if time.is_call else {START: " at its start", BACKGROUND: " between calls"}.get(time.label, "")
+            lines: dict[str, None] = {}
             for use in _telling(uses):
                 target = self._exact(use)
                 if target and not policy.allows(tools, use.kind, target):
                     shown = target if use.kind == "host" else self.places.short(target)
-                    found[f"{subject} now {_does(use.kind, _shown(shown))}{after}"] = None
-        return [*found]
+                    lines[f"{subject} now {_does(use.kind, _shown(shown))}{after}"] = None
+            found[time.label] = [*lines]
+        return found
 
     def check(self, path: Path | str) -> None:
         """Raise CheckFailedError where something was done that a policy does not have."""
@@ -459,7 +474,7 @@ class Behaviour:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: the table."""
-        doubtful = [" and ".join(map(_shown, when)) for when in self._by_time() if len(when) > 1]
+        doubtful = [_during(time) for time in self._by_time() if len(time.names) > 1]
         notes = [*self.remarks]
         if doubtful:
             notes.append(
@@ -478,6 +493,10 @@ class Behaviour:
 
 def _shown(text: str) -> str:
     return one_line(visible(text), MAX_SHOWN)
+
+
+def _during(time: Time) -> str:
+    return " and ".join(map(_shown, time.names))
 
 
 def _does(kind: str, target: str) -> str:

@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import finalize
 
-from mcp_magic._text import clean
+from mcp_magic._text import MAX_NAME, clean
 from mcp_magic.errors import TargetError
 from mcp_magic.sandbox.behaviour import BACKGROUND, KINDS, LATER, START, Behaviour, Places, Use, source_of
 from mcp_magic.trace.trace import OUT, Tap
@@ -94,7 +94,7 @@ class Observation(Tap):
         if direction == OUT:
             if message.get("method") == "tools/call" and message.get("id") is not None:
                 params = message.get("params") or {}
-                self.calls.append(str(params.get("name")))
+                self.calls.append(clean(str(params.get("name")))[:MAX_NAME])
                 self._running[str(message["id"])] = len(self.calls)
                 self._phase = BACKGROUND
                 self._begin()

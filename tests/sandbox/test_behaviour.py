@@ -69,6 +69,15 @@ def test_calls_of_one_tool_at_once_are_of_that_tool():
     assert [row["call"] for row in behaviour(*uses, calls=["send", "send"]).rows()] == ["send (2 calls)"]
 
 
+def test_tools_may_be_called_as_the_phases_are(tmp_path):
+    uses = [Use("start", (), "host", "a:1"), Use(1, ("start",), "host", "b:1"), Use("background", (), "host", "c:1")]
+    value = behaviour(*uses, calls=["start"])
+    assert [row["target"] for row in value.rows()] == ["a:1", "b:1", "c:1"]
+    value.save(tmp_path / "db.toml")
+    data = tomllib.loads((tmp_path / "db.toml").read_text())
+    assert (data["start"], data["tools"]) == ({"net": ["a:1"]}, {"start": {"net": ["b:1"]}})
+
+
 def test_policy_has_what_each_tool_did(tmp_path):
     (tmp_path / "server.py").touch()
     uses = [Use("start", (), "read", f"{tmp_path}/server.py"), Use("start", (), "read", f"{tmp_path}/.venv/gone")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation
+from mcp_magic.junit import Case, Suite, write_junit
 from mcp_magic.results.results import CheckFailedError
 from mcp_magic.schema.words import split_line
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 async def _behaviour(invocation: Invocation, arguments: argparse.Namespace) -> Behaviour:
     server = invocation.connection(arguments.server).name
-    policy = invocation.new_file(arguments.save)
+    policy, report = invocation.new_file(arguments.save), invocation.new_file(arguments.junit)
+    if report is not None and arguments.check is None:
+        raise CommandError("%mcp behaviour: --junit is about a check: add --check FILE")
     behaviour: Behaviour = await invocation.host.behaviour(server)
     failures = [await _call(invocation, server, line) for line in arguments.call]
     if failures:
@@ -29,6 +32,10 @@ async def _behaviour(invocation: Invocation, arguments: argparse.Namespace) -> B
         behaviour = replace(behaviour, note=f"{behaviour.note}: {more}")
     if arguments.check is not None:
         file = invocation.path(invocation.text(arguments.check))
+        if report is not None:
+            differences = behaviour.differences_by_time(file)
+            cases = [Case(name, server, failure="\n".join(lines)) for name, lines in differences.items()]
+            write_junit(report, [Suite(f"behaviour {server}", cases)])
         try:
             behaviour.check(file)
         except CheckFailedError:
@@ -64,6 +71,7 @@ BEHAVIOUR = Implementation(
         ONE_SERVER,
         Argument("--save", metavar="FILE", help="write what it did as a policy (TOML), for --check and --sandbox"),
         Argument("--check", metavar="FILE", help="fail where it did what a policy does not have"),
+        Argument("--junit", metavar="FILE", help="write the check as JUnit XML, for CI"),
         Argument(
             "--call",
             action="append",
@@ -76,7 +84,7 @@ BEHAVIOUR = Implementation(
         "%mcp behaviour db",
         "%mcp behaviour db --save db.toml",
         "%mcp behaviour db --check db.toml",
-        "%mcp behaviour db --call 'query sql=\"select 1\"' --check db.toml",
+        "%mcp behaviour db --call 'query sql=\"select 1\"' --check db.toml --junit behaviour.xml",
     ),
     details="A stdio server on Linux is observed, not restricted: `%mcp connect --observe TARGET` does so from its "
     "start. One that is not yet observed is started again by this line. Libraries and caches are one row; `.df` has "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -59,8 +61,11 @@ async def test_a_line_shows_saves_and_checks(db):
     assert str(await db("behaviour db --check db.toml")).endswith("✓ nothing that db.toml does not have")
     await db(f"{LINE} 9 10")
     await db("call db:send to=x")
-    error = await db.error(CheckFailedError, "behaviour db --check db.toml")
+    error = await db.error(CheckFailedError, "behaviour db --check db.toml --junit db.xml")
     assert error == "db: send now contacts 127.0.0.1:10, which db.toml does not have"
+    cases = ElementTree.parse(db.folder / "db.xml").getroot()[0]
+    failures = {case.get("name"): case.findtext("failure") for case in cases}
+    assert failures == {"start": None, "send": "send now contacts 127.0.0.1:10"}
 
 
 async def test_a_policy_is_a_sandbox(db):
@@ -95,6 +100,7 @@ LINES: dict[str, tuple[type[Exception], str]] = {
     "behaviour math": (TargetError, "math has no process here that could be observed: its transport is in-process."),
     "behaviour db --check missing.toml": (ConfigError, "missing.toml: cannot be read: No such file or directory"),
     "behaviour db --save no/db.toml": (ConfigError, "there is no folder"),
+    "behaviour db --junit db.xml": (CommandError, "--junit is about a check: add --check FILE"),
     "behaviour db --call ''": (CommandError, "--call takes a tool and its arguments"),
     "behaviour db --call query": (ArgumentsError, "sql"),
     "connect --observe --sandbox read=. --name db -- {python} server.py": (
@@ -109,3 +115,19 @@ async def test_a_line_that_cannot_run_says_why(db, line):
     await db(LINE)
     kind, text = LINES[line]
     assert text in await db.error(kind, line.format(python=sys.executable))
+
+
+def test_a_line_of_a_terminal_calls_and_checks(tmp_path):
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "data.txt").touch()
+    program = [sys.executable, "-m", "mcp_magic", "--connect", f"--observe --name db -- {sys.executable} server.py 9"]
+    options = {"cwd": tmp_path, "capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+    line = [*program, "behaviour", "db", "--call", "query sql=x"]
+    saved = subprocess.run([*line, "--save", "db.toml"], **options)
+    assert (saved.returncode, saved.stderr) == (0, "")
+    ran = subprocess.run([*line, "--call", "send to=x", "--check", "db.toml"], **options)
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "CheckFailedError: db: send now contacts 127.0.0.1:9, which db.toml does not have\n",
+    )
+    assert "send   host     127.0.0.1:9" in ran.stdout
