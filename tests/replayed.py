@@ -26,7 +26,7 @@ CASSETTES = "cassettes"
 HELPERS = ("start.py", "needs.py", "story.py", "orchard_server.py")
 """What notebooks import of `servers/`; the rest are programs, and what those are made of."""
 
-LIVE = ("contracts",)
+LIVE = ("contracts", "strangers")
 """Notebooks that hold running servers to recordings, so that nothing is left of them in a replay."""
 
 GONE = "raise SystemExit('there is no server here: this is a replay')\n"
