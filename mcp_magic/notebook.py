@@ -179,9 +179,11 @@ class NotebookHost(CoreHost):
         from mcp_magic.registry.client import OFFICIAL_REGISTRY
         from mcp_magic.registry.search import Query, search_registry
 
-        address = registry or self.registry_address or OFFICIAL_REGISTRY
+        usual = self.registry_address or OFFICIAL_REGISTRY
         query = Query(tuple(word for text in words for word in text.split()), **filters)
-        return await search_registry(query, address, refresh=refresh, timeout=timeout, reports=self.reports)
+        return await search_registry(
+            query, registry or usual, usual=usual, refresh=refresh, timeout=timeout, reports=self.reports
+        )
 
     @on_own_loop_unless_closed
     async def add(

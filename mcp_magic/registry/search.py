@@ -8,19 +8,21 @@ servers, those that are shown.
 from __future__ import annotations
 
 import re
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean, duration, plural
+from mcp_magic.config.masking import mask_url
 from mcp_magic.display.document import Problem, Whole
 from mcp_magic.display.listing import LazyRows, Listing
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, RegistryError
+from mcp_magic.errors import ArgumentsError, ConfigError, RegistryError
 from mcp_magic.flight.request import InFlightRequest, Look
 from mcp_magic.registry.cache import names_in
-from mcp_magic.registry.client import MAX_PAGES, OFFICIAL_REGISTRY, PAGE, RegistryClient
+from mcp_magic.registry.client import MAX_PAGES, OFFICIAL_REGISTRY, PAGE, RegistryClient, registry_address
 from mcp_magic.registry.entry import STATUSES, read_entry
+from mcp_magic.schema.commandline import as_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +161,7 @@ async def search_registry(
     query: Query,
     registry: str = OFFICIAL_REGISTRY,
     *,
+    usual: str = "",
     refresh: bool = False,
     timeout: float | None = None,
     reports: Reports | None = None,
@@ -170,6 +173,7 @@ async def search_registry(
     Args:
         query: What is searched for.
         registry: The address of the registry.
+        usual: The address that lines without one ask; by default this one.
         refresh: Whether the registry is asked also where the cache has a fresh answer.
         timeout: Seconds for each answer.
         reports: Where it is shown while it runs.
@@ -190,7 +194,7 @@ async def search_registry(
         except RegistryError as error:
             more = False
             client.notes.append(_read_cache(client, query, matches, error))
-    return _listing(client, query, matches, more)
+    return _listing(client, query, matches, more, _option(client.address, usual))
 
 
 async def _read_pages(client: RegistryClient, query: Query, matches: _Matches) -> bool:
@@ -225,13 +229,21 @@ def _read_cache(client: RegistryClient, query: Query, matches: _Matches, error: 
     return f"only from the cache, up to {duration(round(oldest))} old: {error}"
 
 
-def _listing(client: RegistryClient, query: Query, matches: _Matches, more: bool) -> Listing:
+def _option(address: str, usual: str) -> str:
+    """Return the option that names a registry, if lines need one; its credentials are not written out."""
+    with suppress(ConfigError):
+        if not usual or registry_address(usual) == address:
+            return ""
+    return f" --registry {as_word(address) if mask_url(address) == address else 'URL'}"
+
+
+def _listing(client: RegistryClient, query: Query, matches: _Matches, more: bool, option: str) -> Listing:
     entries = matches.sorted()
     title = f"Servers of {client.place}" + (f" with {query.text}" if query.words else "")
     notes = []
     if entries:
         name = next((entry.name for entry in entries[:1] if is_plain_name(entry.name)), "NAME")
-        notes.append(f"`%mcp add {name}` shows what would run, and asks before it does; nothing was started")
+        notes.append(f"`%mcp add {name}{option}` shows what would run, and asks before it does; nothing was started")
     if more:
         notes.append(f"there are more: `--limit {min(2 * query.limit, MAX_LIMIT)}`, or another word")
     if matches.deleted:

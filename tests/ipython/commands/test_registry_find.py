@@ -45,6 +45,12 @@ async def test_find_lists_servers_and_starts_none(magic, ours):
 async def test_line_names_another_registry(magic, served):
     assert len(await magic(f"find --registry {served.url}/")) == 2
     assert len(await magic("find --registry $url --all --refresh", url=served.url)) == 3
+    listing = await magic(f"find acme --registry {served.url}/")
+    assert f"`%mcp add io.github.acme/postgres --registry {served.url}` shows" in str(listing)
+    secret = served.url.replace("http://", "http://me:sesame@")
+    text = str(await magic(f"find acme --registry {secret}"))
+    assert "`%mcp add io.github.acme/postgres --registry URL` shows" in text
+    assert "sesame" not in text
     [row] = await magic(f"find --transport http --limit 1 --registry {served.url}")
     assert row["name"] == "com.example/weather"
     assert len(await magic(f"find --package npm --registry {served.url}")) == 1
