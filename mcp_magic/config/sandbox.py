@@ -91,8 +91,15 @@ class Sandbox:
             if value not in ((), None, "")
         }
 
-    def describe(self) -> str:
-        """Say what is allowed, on one line.
+    def declaration(self, folder: Path) -> dict[str, Any]:
+        """Return the table for a file in a folder, with paths relative to it where they are in it."""
+        table = self.table
+        for key in table.keys() & {*_PATH_KEYS}:
+            table[key] = [os.path.relpath(p, folder) if _is_below(p, str(folder)) else p for p in table[key]]
+        return table if self.memory is None else {**table, "memory": _size_text(self.memory)}
+
+    def describe(self, script: str = "") -> str:
+        """Say what is allowed, on one line; `script` is the folder that the preset `python` makes readable.
 
         >>> make_sandbox("npx,net=api.example.com:443,memory=2G").describe()
         'isolated: read nothing, write nothing, net api.example.com:443, memory 2G, preset npx'
@@ -107,15 +114,11 @@ class Sandbox:
             parts.append(f"memory {_size_text(self.memory)}")
         if self.processes is not None:
             parts.append(f"processes {self.processes}")
-        parts += [f"preset {name}" for name in self.preset]
+        also = f" (reads {short_path(script)})" if script else ""
+        parts += [f"preset {name}{also if name == 'python' else ''}" for name in self.preset]
         if self.backend:
             parts.append(f"by {self.backend}")
         return f"isolated: {', '.join(parts)}"
-
-
-def describe(sandbox: Sandbox | None) -> str:
-    """Say what a stdio server may do: what its sandbox allows, or that it has none."""
-    return "not isolated" if sandbox is None else sandbox.describe()
 
 
 def with_preset(sandbox: Sandbox, command: str, args: Sequence[str]) -> Sandbox:
@@ -130,6 +133,20 @@ def with_preset(sandbox: Sandbox, command: str, args: Sequence[str]) -> Sandbox:
         if not sandbox.preset and any(map(pattern.fullmatch, lines)):
             return replace(sandbox, preset=(preset,))
     return sandbox
+
+
+def script_folder(args: Sequence[str], cwd: Path) -> str:
+    """Return the folder of a Python script, which it may import from; "" without one, or if the home is in it."""
+    word = next((word for word in args if word in ("-c", "-m") or not word.startswith("-")), "-c")
+    if word.startswith("-"):
+        return ""
+    try:
+        script = Path(os.path.realpath(cwd / word))
+    except FileNotFoundError:  # the current folder was deleted
+        return ""
+    folder = script if script.is_dir() else script.parent
+    has_home = Path(os.path.realpath(Path.home())).is_relative_to(folder)
+    return str(folder) if script.exists() and not has_home else ""
 
 
 def short_path(path: str) -> str:

@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -30,13 +31,12 @@ from mcp_magic.config.masking import (
 )
 from mcp_magic.config.parsing import FieldError, kind_of, path_of, read_bytes, reject_unknown
 from mcp_magic.config.references import AUTH_FIELDS, Input, SecretUse, fill_references, find_references
-from mcp_magic.config.sandbox import Sandbox, describe, with_preset
+from mcp_magic.config.sandbox import Sandbox, script_folder, with_preset
 from mcp_magic.schema.secrets import MASK, is_declared_secret
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
 
 # Log-in: the `auth` of a declaration, and `--auth` and related options of a line.
@@ -365,8 +365,12 @@ class StdioSpec(Spec):
     @property
     def isolation(self) -> str:
         """What the server may reach, for messages."""
-        sandbox = self.sandbox
-        text = describe(sandbox if sandbox is None else with_preset(sandbox, self.command, self.args))
+        sandbox, text = self.sandbox, "not isolated"
+        if sandbox is not None:
+            sandbox = with_preset(sandbox, self.command, self.args)
+            script = script_folder(self.args, Path(self.cwd or os.curdir)) if "python" in sandbox.preset else ""
+            is_read = any(Path(script).is_relative_to(folder) for folder in (*sandbox.read, *sandbox.write))
+            text = sandbox.describe("" if is_read else script)
         return f"{text}, observed" if self.observe else text
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcp_magic.config.parsing import slug
+from mcp_magic.config.sandbox import script_folder
 from mcp_magic.errors import TargetError
 
 if TYPE_CHECKING:
@@ -299,17 +300,8 @@ def _uvx_request(args: tuple[str, ...]) -> _Request | None:
 
 
 def _python(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
-    """Let a script import what is beside it, unless its folder has the home in it."""
-    for word in args:
-        if word in ("-c", "-m"):
-            break
-        if not word.startswith("-"):
-            script = Path(os.path.realpath(cwd / word))
-            folder = script if script.is_dir() else script.parent
-            if script.exists() and not Path(os.path.realpath(Path.home())).is_relative_to(folder):
-                return Needs(read=(str(folder),))
-            break
-    return Needs()
+    folder = script_folder(args, cwd)
+    return Needs(read=(folder,)) if folder else Needs()
 
 
 _PRESETS: dict[str, Callable[[tuple[str, ...], Mapping[str, str], Path], Needs]] = {

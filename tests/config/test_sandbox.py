@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic.config.parsing import FieldError
-from mcp_magic.config.sandbox import Sandbox, describe, make_sandbox, with_preset
+from mcp_magic.config.sandbox import Sandbox, make_sandbox, with_preset
 from mcp_magic.config.servers import parse_servers
 from mcp_magic.config.specs import StdioSpec
 from tests.support.raising import said
@@ -121,8 +122,8 @@ def test_a_sandbox_goes_through_its_line_and_its_table(folder, monkeypatch):
     assert sandbox is not None
     assert make_sandbox(sandbox.line) == make_sandbox(sandbox.table) == make_sandbox(sandbox) == sandbox
     said_of_it = "isolated: read ., write nothing, not .env, net a.b:443 *, memory 1536K, processes 3, preset uvx"
-    assert (describe(sandbox), repr(sandbox)) == (said_of_it, f"Sandbox({sandbox.line!r})")
-    assert (describe(None), describe(make_sandbox(True))) == (
+    assert (sandbox.describe(), repr(sandbox)) == (said_of_it, f"Sandbox({sandbox.line!r})")
+    assert (StdioSpec(command="x").isolation, make_sandbox(True).describe()) == (
         "not isolated",
         "isolated: read nothing, write nothing, net nothing",
     )
@@ -195,3 +196,28 @@ def test_a_backend_is_kept_and_told():
     assert box is not None
     assert (box.line, box.table) == ("read=/srv,backend=srt", {"read": ["/srv"], "backend": "srt"})
     assert box.describe() == "isolated: read /srv, write nothing, net nothing, by srt"
+
+
+def test_the_folder_that_the_preset_of_python_reads_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "math.py").touch()
+    spec = StdioSpec(command="python", args=("servers/math.py",), sandbox=Sandbox())
+    assert spec.isolation == "isolated: read nothing, write nothing, net nothing, preset python (reads servers)"
+    assert replace(spec, args=("-m", "servers")).isolation.endswith(", preset python")
+    inside = replace(spec, sandbox=Sandbox(read=(str(tmp_path / "servers"),)))
+    assert inside.isolation == "isolated: read servers, write nothing, net nothing, preset python"
+
+
+def test_a_declaration_has_paths_relative_to_its_file(tmp_path):
+    sandbox = make_sandbox(f"npx,read={tmp_path},read=/usr,write={tmp_path}/out,net=h:1,memory=2G,processes=4")
+    table = sandbox.declaration(tmp_path)
+    assert table == {
+        "read": [".", "/usr"],
+        "write": ["out"],
+        "net": ["h:1"],
+        "preset": ["npx"],
+        "memory": "2G",
+        "processes": 4,
+    }
+    assert make_sandbox(table, tmp_path) == sandbox
