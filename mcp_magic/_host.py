@@ -454,7 +454,7 @@ class Host:
             target: A URL, the path of a server file, a command as a list, the name of a configured
                 server, an `MCPServer` or low-level `Server`, or a `Spec`.
             name: Its name, which it takes over from another server; by default a free name made from the target.
-            **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
+            **options: `transport`, `headers`, `env`, `cwd`, `sandbox`, `observe`, `timeout`, `trust`, `verify`, `cert`,
                 `client_factory`, `auth`, `sampling`, `reconnect`, `protocol`: see `config.targets.resolve_target`.
 
         Raises:

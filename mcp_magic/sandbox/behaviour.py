@@ -39,6 +39,9 @@ START, BACKGROUND, LATER = "start", "background", "later"
 
 CROWD = 8  # most files of a folder that are listed one by one
 
+_UNRECORDED = re.compile(r"kind (?:write|host|program)\b")
+"""A remark on uses of a kind that the log does not have: no check can pass then. Many files are read harmlessly."""
+
 MAX_SHOWN = 300  # characters of a path or a host
 
 
@@ -451,6 +454,8 @@ class Behaviour:
                     shown = target if use.kind == "host" else self.places.short(target)
                     lines[f"{subject} now {_does(use.kind, _shown(shown))}{after}"] = None
             found[time.label] = [*lines]
+        if missing := [remark for remark in self.remarks if _UNRECORDED.search(remark)]:
+            found["record"] = [f"{self.server} did more than could be recorded: {remark}" for remark in missing]
         return found
 
     def check(self, path: Path | str) -> None:

@@ -166,6 +166,14 @@ def test_several_differences_have_a_line_each(tmp_path):
     ]
 
 
+def test_check_fails_where_not_all_was_recorded(tmp_path):
+    value = behaviour(*USES)
+    value.save(tmp_path / "db.toml")
+    texts = [f"it used more than 5,000 different ones of the kind {kind} at once" for kind in ("read", "host")]
+    value.remarks = texts
+    assert value.differences(tmp_path / "db.toml") == [f"db did more than could be recorded: {texts[1]}"]
+
+
 def test_file_with_a_sandbox_alone_is_for_all_calls(tmp_path):
     path = tmp_path / "db.toml"
     path.write_text('[sandbox]\nread = ["."]\nnet = ["api.example.com"]\nprograms = ["/opt/tool/bin/python3"]\n')
