@@ -7,6 +7,7 @@ approved where nobody can be asked. Secrets are never written: a file refers to 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -57,7 +58,7 @@ from mcp_magic.errors import (
 from mcp_magic.flight.request import InFlightRequest
 from mcp_magic.registry.bundle import MAX_BUNDLE, Bundle, bundle_recipe, read_bundle, unpack
 from mcp_magic.registry.client import OFFICIAL_REGISTRY, RegistryClient
-from mcp_magic.registry.download import fetch
+from mcp_magic.registry.download import check_direction, fetch
 from mcp_magic.registry.entry import Package, RegistryEntry, Remote, read_entry
 from mcp_magic.registry.packages import PACKAGE_TYPES, package_recipe
 from mcp_magic.registry.recipe import Recipe, default_values, find_missing, form_schema, read_values, remote_recipe
@@ -314,7 +315,7 @@ async def plan_addition(
         if entry.status == "deleted":
             why = clause(one_line(entry.status_message, 200))
             raise ConfigError(f"{entry.name} is deleted from {source}{f': {why}' if why else ''}; it is not added.")
-        recipe, bundle, refused = await _chosen(entry, package, folder)
+        recipe, bundle, refused = await _chosen(entry, package, folder, urlsplit(f"//{source}").hostname or "")
         notes += [f"not taken: {line}" for line in refused]
         own_name = entry.name.rpartition("/")[2] or recipe.origin.partition(" ")[2]
         if recipe.url is not None and not entry.name:
@@ -361,7 +362,7 @@ async def _described(
             packages = (replace(package, version=version or package.version) for package in entry.packages)
             return replace(entry, packages=tuple(packages)), None, str(path)
         try:
-            return None, read_bundle(read_bytes(path, MAX_BUNDLE), str(path)), str(path)
+            return None, await asyncio.to_thread(read_bundle, read_bytes(path, MAX_BUNDLE), str(path)), str(path)
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from None
     if "/" not in what or what.startswith((".", "/")):
@@ -397,10 +398,12 @@ async def _download(url: str, digest: str) -> Bundle:
     answer = await fetch(url, limit=MAX_BUNDLE, seconds=BUNDLE_SECONDS)
     if answer.status != 200:
         raise RegistryError(f"{one_line(mask_url(url), 200)} answered HTTP {answer.status}.")
-    return read_bundle(answer.body, one_line(mask_url(url), 200), digest)
+    return await asyncio.to_thread(read_bundle, answer.body, one_line(mask_url(url), 200), digest)
 
 
-async def _chosen(entry: RegistryEntry, wanted: str, folder: Path) -> tuple[Recipe, Bundle | None, list[str]]:
+async def _chosen(
+    entry: RegistryEntry, wanted: str, folder: Path, source: str
+) -> tuple[Recipe, Bundle | None, list[str]]:
     """Return the recipe of the first package or remote that can be run here, its bundle, and why others were not."""
     parts: list[Package | Remote] = [*entry.packages, *entry.remotes]
     kinds = [part.registry_type if isinstance(part, Package) else REMOTE for part in parts]
@@ -418,6 +421,7 @@ async def _chosen(entry: RegistryEntry, wanted: str, folder: Path) -> tuple[Reci
             if isinstance(part, Remote):
                 recipe = remote_recipe(part)
             elif part.registry_type == "mcpb":
+                check_direction(source, part.identifier)
                 bundle = await _download(part.identifier, part.sha256)
                 recipe = bundle_recipe(bundle)
             else:
@@ -591,7 +595,7 @@ async def add_server(
     addition = replace(addition, stored=await _keyring_entries(addition))
     agreed = await _agreed(addition, typed, ask, yes, host.elicitation.timeout)
     if addition.bundle is not None:
-        unpack(addition.bundle)
+        await asyncio.to_thread(unpack, addition.bundle)
     added: list[str] = []
     is_written = False
     try:

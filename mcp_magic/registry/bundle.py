@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 MAX_BUNDLE = 256_000_000  # bytes of a bundle
 MAX_UNPACKED = 1_000_000_000  # bytes of all its files
 MAX_FILES = 50_000
+MAX_DIRECTORY = 10_000_000  # bytes of the directory of a zip, which the standard library reads as a whole
 MAX_PATH = 240  # characters of a path in it
 MAX_MANIFEST = 1_000_000  # bytes
+TAIL = 70_000  # bytes at the end of a zip, within which its directory is named
 SERVER_TYPES = ("node", "python", "binary", "uv")
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -95,6 +97,7 @@ def read_bundle(data: bytes, source: str, sha256: str = "") -> Bundle:
     digest = hashlib.sha256(data).hexdigest()
     if sha256 and digest != sha256:
         raise ConfigError(f"{source} is not what its publisher names: its SHA-256 is {digest}, and should be {sha256}.")
+    _check_directory(data, source)
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             members = _checked(archive.infolist(), source)
@@ -109,6 +112,18 @@ def read_bundle(data: bytes, source: str, sha256: str = "") -> Bundle:
             raise ConfigError(f"{source}: manifest.json does not describe a server.")
         return Bundle(source, data, digest, manifest)
     raise ConfigError(problem)
+
+
+def _check_directory(data: bytes, source: str) -> None:
+    """Raise ConfigError if a zip may have too long a directory, before it is read; any of its ends may be the right."""
+    tail = data[-TAIL:]
+    for match in re.finditer(rb"PK\x05\x06", tail):
+        at = match.start()
+        size = int.from_bytes(tail[at + 12 : at + 16], "little")
+        if size > MAX_DIRECTORY or tail[max(at - 20, 0) : max(at - 16, 0)] == b"PK\x06\x07":
+            raise ConfigError(
+                f"{source} has too many files: its directory may have {MAX_DIRECTORY:,} bytes, and no zip64."
+            )
 
 
 def _checked(infos: list[zipfile.ZipInfo], source: str) -> dict[str, zipfile.ZipInfo]:

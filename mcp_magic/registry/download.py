@@ -48,6 +48,13 @@ def check_address(url: str) -> str:
     raise RegistryError(f"{one_line(mask_url(url), 200)} is not asked: {why}.")
 
 
+def check_direction(source: str, url: str) -> None:
+    """Raise RegistryError if another machine sends a request to a program of this one, before anybody has agreed."""
+    host = urlsplit(url).hostname
+    if host in LOOPBACK and source not in LOOPBACK:
+        raise RegistryError(f"{source or 'the file'} leads to {host}, which is this machine; that is not asked.")
+
+
 async def fetch(
     url: str,
     *,
@@ -71,8 +78,7 @@ async def fetch(
             return answer
         target = check_address(urljoin(url, location))
         here, there = urlsplit(url), urlsplit(target)
-        if there.hostname in LOOPBACK and here.hostname not in LOOPBACK:
-            raise RegistryError(f"{here.hostname} redirects to this machine, which is not followed.")
+        check_direction(here.hostname or "", target)
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         url = target

@@ -25,7 +25,7 @@ from mcp_magic.config.masking import mask_text
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ConfigError, MCPMagicError, RegistryError
-from mcp_magic.registry.download import fetch
+from mcp_magic.registry.download import check_direction, fetch
 from mcp_magic.registry.recipe import Recipe, SlotMaker, Word
 from mcp_magic.schema.resolve import object_of
 
@@ -489,6 +489,7 @@ async def _anonymous_token(url: str, challenge: str) -> str:
     realm = urljoin(url, fields.get("realm", ""))
     if not challenge.lower().startswith("bearer ") or not fields.get("realm"):
         raise RegistryError(f"{urlsplit(url).netloc} wants credentials.")
+    check_direction(urlsplit(url).hostname or "", realm)
     query = urlencode({name: fields[name] for name in ("service", "scope") if name in fields}, quote_via=quote)
     answer = await fetch(f"{realm}{'&' if '?' in realm else '?'}{query}")
     value = object_of(loads(answer.body.decode("utf-8", "replace")))

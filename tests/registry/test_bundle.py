@@ -159,6 +159,14 @@ def test_size_is_bounded_whatever_the_zip_says(monkeypatch):
         read_bundle(data, "x.mcpb")
 
 
+def test_directory_is_bounded_before_it_is_read(monkeypatch):
+    monkeypatch.setattr(bundles, "MAX_DIRECTORY", 1_000)
+    many = zipped({"manifest.json": manifest(), **{str(number): b"" for number in range(100)}})
+    for data in (many, many + b"PK\x05\x06" + bytes(18)):  # a second end that says less
+        with pytest.raises(ConfigError, match="has too many files"):
+            read_bundle(data, "x.mcpb")
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_magic.errors import RegistryError
-from mcp_magic.registry.download import check_address, fetch
+from mcp_magic.registry.download import check_address, check_direction, fetch
 from tests.support.registry_server import Answer, registry
 
 
@@ -57,3 +57,10 @@ async def test_server_that_is_not_there_is_named():
 def test_address_is_https_or_of_this_machine(url):
     with pytest.raises(RegistryError, match="is not asked"):
         check_address(url)
+
+
+def test_another_machine_asks_nothing_of_this_one():
+    check_direction("127.0.0.1", "http://127.0.0.1:1/a")
+    check_direction("registry.example.com", "https://files.example.com/a")
+    with pytest.raises(RegistryError, match=r"registry.example.com leads to localhost, which is this machine"):
+        check_direction("registry.example.com", "http://localhost:8888/api")
