@@ -152,10 +152,11 @@ _MANAGERS = ("pyenv", "nodenv", "rbenv", "asdf", "mise")
 """Managers of versions that put shims on PATH: programs that find out which version is meant, and run that."""
 
 
-def _behind_shim(command: Path, folder: Path) -> Path:
-    """Return the program that a shim runs in a folder; any other command as it is.
+def _behind_shim(command: Path) -> Path:
+    """Return the program that a shim on this process's PATH runs in the home; any other command as it is.
 
-    A shim reads the configuration of its manager and the folders above, which the sandbox refuses.
+    A shim reads the configuration of its manager and the folders above, which the sandbox refuses. The manager runs
+    outside of the sandbox: it is not asked in the folder of a project, whose files it would obey.
     """
     root = command.parent.parent
     manager = next((name for name in _MANAGERS if command.parent.name == "shims" and name in root.name), "")
@@ -165,7 +166,7 @@ def _behind_shim(command: Path, folder: Path) -> Path:
         return command
     try:
         words = [program, "which", command.name]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=SHIM_SECONDS, check=False)
+        done = subprocess.run(words, cwd=Path.home(), capture_output=True, text=True, timeout=SHIM_SECONDS, check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return command
     found = Path(done.stdout.strip())
@@ -430,8 +431,10 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     presets = with_preset(spec.sandbox, spec.command, spec.args).preset
     needs = [needs_of(preset, spec.args, spec.env, cwd) for preset in presets]
     given = dict(spec.env)
-    file = _behind_shim(Path(command).absolute(), cwd)
-    if file != Path(command).absolute():  # what it starts by name is to be no shim
+    file = Path(command).absolute()
+    is_of_path = os.sep not in spec.command and "PATH" not in spec.env  # a project's file could name any program
+    if is_of_path and (behind := _behind_shim(file)) != file:
+        file = behind  # and what it starts by name is to be no shim either
         given["PATH"] = os.pathsep.join((str(file.parent), path))
     env = {**{name: value for need in needs for name, value in need.env.items()}, **given}
     server = Program(str(file), spec.args, env, str(cwd))

@@ -41,7 +41,7 @@ _UNKNOWN_HOST = re.compile(
 )
 _UNREACHED = re.compile(
     r"ECONNREFUSED|connection refused|ENETUNREACH|network is unreachable|fetch failed|connection attempts failed"
-    r"|connection error|connect E(?:ACCES|PERM)\b|cannot connect to host",
+    r"|connection error|connect E(?:ACCES|PERM)\b|cannot connect to host|blocked by network allowlist",
     re.IGNORECASE,
 )
 _HOST = r"(?P<host>[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,198}[a-zA-Z0-9])?)"

@@ -102,6 +102,9 @@ async def test_a_shim_of_a_version_manager_is_passed_by(host, tmp_path, monkeypa
     monkeypatch.setenv("PATH", f"{root}/shims:{os.environ['PATH']}")
     spec = StdioSpec(command="server", sandbox=make_sandbox(True))
     assert isolated(spec).args[-1] == str(real)
+    by_path = StdioSpec(command=str(root / "shims" / "server"), sandbox=make_sandbox(True))
+    other_path = StdioSpec(command="server", env={"PATH": f"{root}/shims"}, sandbox=make_sandbox(True))
+    assert [isolated(other).args[-1] for other in (by_path, other_path)] == [str(root / "shims" / "server")] * 2
     prefix = Path(PYTHON).parents[1]
     connection = await host.connect(["server"], name="box", sandbox=boxed(f"read={prefix}", f"read={sys.base_prefix}"))
     assert (await connection.call("variable", name="PATH")).text.startswith(f"{real.parent}:{root}/shims:")
