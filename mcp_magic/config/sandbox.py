@@ -137,16 +137,26 @@ def with_preset(sandbox: Sandbox, command: str, args: Sequence[str]) -> Sandbox:
 
 def script_folder(args: Sequence[str], cwd: Path) -> str:
     """Return the folder of a Python script, which it may import from; "" without one, or if the home is in it."""
-    word = next((word for word in args if word in ("-c", "-m") or not word.startswith("-")), "-c")
-    if word.startswith("-"):
-        return ""
+    words = iter(args)
+    word = next(words, "-c")
+    while word.startswith("-"):
+        if _PYTHON_CODE.match(word):
+            return ""
+        if _PYTHON_VALUED.fullmatch(word):
+            next(words, None)
+        word = next(words, "-c")
     try:
         script = Path(os.path.realpath(cwd / word))
     except FileNotFoundError:  # the current folder was deleted
         return ""
     folder = script if script.is_dir() else script.parent
     has_home = Path(os.path.realpath(Path.home())).is_relative_to(folder)
-    return str(folder) if script.exists() and not has_home else ""
+    is_script = (script.suffix in (".py", ".pyz") and script.is_file()) or (script / "__main__.py").is_file()
+    return str(folder) if is_script and not has_home else ""
+
+
+_PYTHON_VALUED = re.compile(r"-[A-Za-z]*[WX]|--check-hash-based-pycs")  # options of Python whose value is the next word
+_PYTHON_CODE = re.compile(r"-[A-Za-z]*[cm]")
 
 
 def short_path(path: str) -> str:

@@ -130,14 +130,18 @@ def _values(args: Sequence[str], *names: str) -> tuple[str, ...]:
 
 
 def _local(packages: Sequence[str], cwd: Path) -> list[str]:
-    """Return the files and folders that are named as packages."""
-    paths = (cwd / package.removeprefix("file:") for package in packages)
-    return [os.path.realpath(path) for path in paths if path.exists()]
+    """Return the files and folders that are named as packages and are some: others may be anything of the user's."""
+    paths = (Path(os.path.realpath(cwd / package.removeprefix("file:"))) for package in packages)
+    return [str(path) for path in paths if _is_package(path)]
 
 
-def _needs(
-    request: _Request | None, name: str, cwd: Path, net: Sequence[str], env: Callable[[Path], dict[str, str]]
-) -> Needs:
+def _is_package(path: Path) -> bool:
+    if path.is_dir():
+        return any((path / name).is_file() for name in ("package.json", "pyproject.toml", "setup.py", "setup.cfg"))
+    return path.is_file() and path.name.endswith((".tgz", ".tar.gz", ".whl", ".zip"))
+
+
+def _needs(request: _Request | None, name: str, cwd: Path, net: _Hosts, env: Callable[[Path], dict[str, str]]) -> Needs:
     """Return the needs of a command that installs; where its line names no package, it reaches the registry always."""
     local = _local(request.packages, cwd) if request else []
     words = (*request.options, *local) if request else (name,)
@@ -146,12 +150,12 @@ def _needs(
     variables = env(cache)
     read = (str(folder), *local)
     if request is None:
-        return Needs(read=read, write=(str(cache),), net=tuple(net), env=variables)
+        return Needs(read=read, write=(str(cache),), net=net.own, env=variables)
     stamp = folder / "installed"
     installation = None
     if _is_due(stamp, request.packages):
         package = " ".join(request.packages)
-        installation = Installation(args=request.args, package=package, env=variables, net=tuple(net), stamp=stamp)
+        installation = Installation(args=request.args, package=package, env=variables, net=net.all, stamp=stamp)
     offline = {**variables, **_OFFLINE}
     return Needs(read=read, write=(str(cache),), env=offline, installation=installation)
 
@@ -169,9 +173,23 @@ def _host(url: str) -> str | None:
     return None
 
 
-def _hosts(urls: Sequence[str], default: Sequence[str]) -> tuple[str, ...]:
-    """Return the hosts of URLs and the default ones, each once."""
-    return tuple(dict.fromkeys([*filter(None, map(_host, urls)), *default]))
+@dataclass(frozen=True)
+class _Hosts:
+    """The hosts of registries.
+
+    Attributes:
+        own: Those in the user's own settings, and the public ones.
+        all: Also those that the command names. An installation reads nothing, so it may contact them; a server may not.
+    """
+
+    own: tuple[str, ...]
+    all: tuple[str, ...]
+
+
+def _hosts(own: Sequence[str], named: Sequence[str], default: Sequence[str]) -> _Hosts:
+    """Return the hosts of URLs of the user's own, of URLs that a command names, and the default ones."""
+    hosts = [*filter(None, map(_host, own)), *default]
+    return _Hosts(tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys([*filter(None, map(_host, named)), *hosts])))
 
 
 # npx, and `npm exec`.
@@ -187,10 +205,10 @@ _PRIVATE_NPM = re.compile(r"(^|:)(_[a-z]+|username|password|email|key|keyfile|ce
 
 
 def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
-    folder = Path(env.get("npm_config_userconfig") or Path.home() / ".npmrc")
-    lines = _npm_lines(folder)
+    # not those that `env` names: the `cafile` of a project's settings may be any file
+    lines = _npm_lines(Path.home() / ".npmrc")
     urls = [value for key, value in lines if key == "registry" or key.endswith((":registry", "proxy"))]
-    urls += [*_values(args, "--registry"), env.get("npm_config_registry", "")]
+    named = [*_values(args, "--registry"), env.get("npm_config_registry", "")]
     cafile = [value for key, value in lines if key == "cafile" and Path(value).is_file()]
 
     def variables(cache: Path) -> dict[str, str]:
@@ -202,7 +220,7 @@ def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
             "npm_config_update_notifier": "false",
         }
 
-    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, (NPM_REGISTRY,)), variables)
+    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, named, (NPM_REGISTRY,)), variables)
     return Needs(**{**vars(needs), "read": (*needs.read, *cafile), "programs": ("node", "npm")})
 
 
@@ -264,15 +282,16 @@ def _uvx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
         tomllib.loads(text)
     urls = re.findall(r"https?://[^\s\"',\]]+", text)
     readable = bool(text) and not any("@" in _authority(url) for url in urls)  # not one with a password
+    named: list[str] = []
     for value in (*_values(args, *_UV_URLS), *(env.get(name, "") for name in _UV_URL_VARIABLES)):
-        urls += [word.rpartition("=")[2] if word.partition("=")[0].isidentifier() else word for word in value.split()]
+        named += [word.rpartition("=")[2] if word.partition("=")[0].isidentifier() else word for word in value.split()]
 
     def variables(cache: Path) -> dict[str, str]:
         places = {"UV_CACHE_DIR": str(cache / "uv"), "UV_TOOL_DIR": str(cache / "tools")}
         return places if readable or not settings.exists() else {**places, "UV_NO_CONFIG": "1"}
 
-    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, PYPI), variables)
-    pythons = Path(env.get("UV_PYTHON_INSTALL_DIR") or Path.home() / ".local" / "share" / "uv" / "python")
+    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, named, PYPI), variables)
+    pythons = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or Path.home() / ".local" / "share" / "uv" / "python")
     read = (
         *needs.read,
         *(str(path) for path in (pythons, settings) if path.exists() and (path != settings or readable)),

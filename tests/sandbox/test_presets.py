@@ -168,6 +168,7 @@ def test_two_packages_share_no_folder(home):
 def test_a_local_package_is_readable_and_has_its_own_folder(home):
     for name in ("one", "two"):
         (home / name / "package").mkdir(parents=True)
+        (home / name / "package" / "pyproject.toml").write_text("")
     one, two = (needs_of("uvx", ("--from", "./package", "run"), {}, home / name) for name in ("one", "two"))
     assert one.read[1] == str((home / "one" / "package").resolve())
     assert one.write != two.write
@@ -201,7 +202,7 @@ def test_registries_of_settings_are_reachable_and_keys_stay_out(home):
     settings.write_text('index-url = "https://pypi.acme.com/simple"\n')
     needs = needs_of("uvx", ("--index", "work=https://more.acme.com/simple", "a"), {}, home)
     assert needs.installation is not None
-    assert needs.installation.net[:2] == ("pypi.acme.com:443", "more.acme.com:443")
+    assert {*needs.installation.net} >= {"pypi.acme.com:443", "more.acme.com:443"}
     assert str(settings) in needs.read
     settings.write_text('index-url = "https://me:pw@pypi.acme.com/simple"\n')
     needs = needs_of("uvx", ("a",), {}, home)
@@ -216,3 +217,35 @@ def test_a_script_reads_its_folder_but_no_home(home):
     assert needs_of("python", ("-u", "project/server.py", "x"), {}, home).read == (str((home / "project").resolve()),)
     for args in (("server.py",), ("-m", "server"), ("-c", "1"), ("nosuch.py",), ()):
         assert needs_of("python", args, {}, home).read == ()
+
+
+HOSTILE = [
+    ("python", "-W {key} evil.py"),
+    ("python", "-X {key} evil.py"),
+    ("python", "{key}"),
+    ("npx", "-y --package {ssh} evil"),
+    ("npx", "--package file:{key} evil"),
+    ("uvx", "--from {ssh} evil"),
+    ("uvx", "--with {key} evil"),
+]
+
+
+@pytest.mark.parametrize(("preset", "line"), HOSTILE)
+def test_a_line_of_a_stranger_makes_no_key_readable(preset, line, home):
+    ssh = home / ".ssh"
+    evil = home.parent / "evil"
+    evil.mkdir()
+    (evil / "npmrc").write_text(f"cafile={ssh}/id\nregistry=https://evil.example\n")
+    env = {"npm_config_userconfig": f"{evil}/npmrc", "UV_PYTHON_INSTALL_DIR": str(ssh), "PYTHONPATH": str(ssh)}
+    needs = needs_of(preset, line.format(ssh=ssh, key=ssh / "id").split(), env, evil)
+    assert not [path for path in needs.read if ssh.is_relative_to(path) or Path(path).is_relative_to(ssh)]
+
+
+@pytest.mark.parametrize(
+    ("preset", "line"), [("npx", "--registry https://evil.example -c x"), ("uvx", "run --index https://evil.example x")]
+)
+def test_a_server_reaches_no_registry_of_a_stranger(preset, line, home):
+    env = {"npm_config_registry": "https://evil.example", "UV_INDEX_URL": "https://evil.example"}
+    needs = needs_of(preset, line.split(), env, home)
+    assert needs.installation is None
+    assert "evil.example:443" not in needs.net
