@@ -21,7 +21,7 @@ import mcp_magic
 from tests.environments import everything_command, needs_node
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("apps", "dask", "fuzz", "keyring", "models", "postgres", "otel", "plot", "ws")
+EXTRAS = ("apps", "dask", "fuzz", "keyring", "models", "postgres", "otel", "plot", "sandbox", "ws")
 """Those that a person installs for more than developing."""
 
 
