@@ -107,8 +107,9 @@ def needed_by(command: Path, folder: Path, args: Sequence[str], path: str = os.d
         if home := _home_of_environment(file):
             todo.append(Path(home) / file.name)
     words = [word for word in args if not word.startswith("-")]
-    if words and Path(words[0]).suffix in SERVER_FILES and (folder / words[0]).is_file():
-        paths.append((folder / words[0]).resolve())
+    script = Path(os.path.realpath(folder / words[0])) if words and "\0" not in words[0] else folder
+    if script.suffix in SERVER_FILES and script.is_file():  # not the name of a link, which may lead to a key
+        paths.append(script)
     return paths
 
 

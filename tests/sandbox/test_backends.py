@@ -93,6 +93,15 @@ def test_a_file_that_a_project_names_is_read_if_it_is_a_program(tmp_path):
         assert (key in paths, other in paths) == (False, bool(number))
 
 
+def test_a_script_that_is_a_link_to_a_key_is_not_readable(tmp_path):
+    key = tmp_path / "id"
+    key.write_text("secret")
+    (tmp_path / "evil.py").symlink_to(key)
+    (tmp_path / "good.py").write_text("")
+    assert key not in needed_by(Path(PYTHON), tmp_path, ("evil.py",))
+    assert needed_by(Path(PYTHON), tmp_path, ("good.py",))[-1] == (tmp_path / "good.py").resolve()
+
+
 @needs_sandlock
 async def test_a_shim_of_a_version_manager_is_passed_by(host, tmp_path, monkeypatch):
     root = tmp_path / ".pyenv"
