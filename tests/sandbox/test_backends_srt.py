@@ -16,12 +16,12 @@ from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import MissingDependencyError, ServerExitedError, TargetError, ToolError
 from mcp_magic.sandbox import launch
 from mcp_magic.sandbox.backends import isolated
-from tests.environments import needs_node, srt_folder
+from tests.environments import srt_folder
 from tests.support.listening import listening
 from tests.support.package_registry import package_registry
 from tests.support.processes import PYTHON
 from tests.support.raising import said
-from tests.support.sandboxes import BOXED, boxed
+from tests.support.sandboxes import BIN, BOXED, boxed, needs_uv
 
 
 @pytest.fixture
@@ -81,12 +81,12 @@ async def test_a_server_reaches_allowed_hosts_through_a_proxy(host, srt):
         assert not stranger.came
 
 
-@needs_node
+@needs_uv
 async def test_packages_are_installed_as_in_sandlock(host, srt, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     with package_registry(tmp_path) as registry:
         env = {"UV_DEFAULT_INDEX": f"{registry.url}/simple", "NO_PROXY": "", "no_proxy": ""}
-        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        env["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         connection = await host.connect(["uvx", "boxed"], name="boxed", sandbox="backend=srt", env=env)
         assert "sandbox: installing boxed" in connection.stderr()
         assert (await connection.call("variable", name="UV_OFFLINE")).text == "1"

@@ -19,10 +19,8 @@ from mcp_magic.sandbox.presets import needs_of, packages_folder
 from tests.environments import needs_node
 from tests.support.package_registry import Registry, package_registry
 from tests.support.raising import said
-from tests.support.sandboxes import BOXED, REPOSITORY, needs_sandlock
+from tests.support.sandboxes import BIN, BOXED, REPOSITORY, needs_sandlock, needs_uv
 from tests.support.waiting import until
-
-BIN = str(Path(sys.executable).parent)
 
 
 @pytest.fixture
@@ -99,6 +97,7 @@ async def test_an_installation_ends_with_its_connect(host, tmp_path, home):
 
 
 @needs_sandlock
+@needs_uv
 async def test_uvx_installs_and_then_runs_without_its_index(host, tmp_path, home):
     with package_registry(tmp_path) as registry:
         env = {"UV_DEFAULT_INDEX": f"{registry.url}/simple", "PATH": f"{BIN}:{os.environ['PATH']}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ BOXED = [PYTHON, str(Path(__file__).with_name("boxed_server.py"))]
 """The command of a server that tries what a sandbox refuses; it needs to read `REPOSITORY`."""
 
 needs_sandlock = pytest.mark.skipif(bool(Sandlock().problem()), reason="sandlock does not run here")
+
+
+BIN = str(Path(PYTHON).parent)
+needs_uv = pytest.mark.skipif(not shutil.which("uvx", path=BIN), reason="uv is not installed")
 
 
 def boxed(*words: str) -> str:
