@@ -37,6 +37,7 @@ from mcp_magic.config.parsing import (
 )
 from mcp_magic.config.project import find_declaration, is_trusted, load_declaration, loosened, trust
 from mcp_magic.config.references import SERVICE, keyring_reference
+from mcp_magic.config.sandbox import Sandbox, make_sandbox, with_preset
 from mcp_magic.config.servers import make_spec
 from mcp_magic.config.writing import ServerFile, read_file, write_file
 from mcp_magic.display.document import Markup, Part, facts, page, parts_text, show_parts, tag
@@ -102,6 +103,7 @@ class Addition:
     bundle: Bundle | None = None
     notes: tuple[str, ...] = ()
     stored: Mapping[str, str] = field(default_factory=dict)  # the entry of the keyring for the secret of a slot
+    sandbox: Sandbox | None = None  # in which it is tried, and in which the file starts it
 
     @property
     def slots(self) -> list[Slot]:
@@ -116,7 +118,13 @@ class Addition:
                 shown[slot.key] = "***"
             elif slot.is_needed:
                 shown.setdefault(slot.key, f"<{slot.key}>")
-        return self.recipe.table(shown)
+        return self._with_sandbox(self.recipe.table(shown))
+
+    def _with_sandbox(self, table: dict[str, Any]) -> dict[str, Any]:
+        if self.sandbox is None:
+            return table
+        rights = self.sandbox.declaration(self.file.path.parent)
+        return {**table, "sandbox": rights or {"read": []}}  # an empty one is VS Code's, with which all may be read
 
     def runs(self, values: Values) -> str:
         """Return the command or URL as it is shown."""
@@ -124,6 +132,13 @@ class Addition:
         if "url" in table:
             return mask_url(str(table["url"]))
         return shlex.join([table["command"], *table["args"]])
+
+    def rights(self, values: Values) -> str:
+        """Return what its program may reach."""
+        if self.sandbox is None:
+            return "all of yours: not isolated"
+        args = self.recipe.table(values).get("args", [])
+        return with_preset(self.sandbox, self.recipe.command, args).describe()
 
     @property
     def code(self) -> str:
@@ -138,6 +153,8 @@ class Addition:
         rows = [("connects to" if recipe.url else "runs", self.runs(values))]
         if recipe.cwd:
             rows.append(("in", recipe.cwd))
+        if recipe.command and recipe.command != "docker":
+            rows.append(("rights", self.rights(values)))
         env = [f"{name}={text}" for name, text in table.get("env", {}).items()]
         rows += [("with", ", ".join(env))] if env else []
         sent = [f"{name}: {text}" for name, text in table.get("headers", {}).items()]
@@ -163,6 +180,8 @@ class Addition:
         if claims:
             rows.append(("claims", f"{one_line('; '.join(claims), 600)} (nobody has checked this)"))
         rows += [("note", note) for note in (*recipe.notes, *self.notes)]
+        if self.sandbox is not None and not self.file.is_toml:
+            rows.append(("note", f"other programs that read {self.file.path.name} start it without the sandbox"))
         return [(name, visible(text)) for name, text in rows]
 
     @property
@@ -209,7 +228,8 @@ class Addition:
                     about = {"description": f"{slot.key} of {self.name}", "password": True}
                     inputs.append({"type": "promptString", "id": f"{slug(self.name)}-{key}", **about})
             filled[slot.key] = references if slot.is_list else references[0]
-        return self.recipe.table(filled), inputs if self.file.is_editors else [], variables
+        table = self._with_sandbox(self.recipe.table(filled))
+        return table, inputs if self.file.is_editors else [], variables
 
     def secrets(self, values: Values) -> dict[str, str]:
         """Return the values that are stored in the keyring, by the names of their entries."""
@@ -294,6 +314,7 @@ async def plan_addition(
     package: str = "",
     to: str | Path | None = None,
     registry: str = "",
+    sandbox: Any = None,
 ) -> Addition:
     """Look up what is to be added: a name in a registry, a file, a URL, or `npm:NAME` and its like. Starts nothing.
 
@@ -323,6 +344,7 @@ async def plan_addition(
         notes += [f"in its description, {remark}" for remark in entry.remarks[:5]]
     own_name = check_name(name) if name else name_of_command("npx", [slug(own_name)])
     addition = Addition(own_name, recipe, file, source, entry if entry and entry.name else None, bundle, tuple(notes))
+    addition = replace(addition, sandbox=_sandbox_of(addition, sandbox, folder))
     if twin := next((own for own in file.servers if slug(own) == slug(own_name)), None):
         raise ConfigError(f"{file.path} has a server {twin!r}; `--name NAME` gives this one another name.")
     if len(addition.runs({})) > MAX_SHOWN:
@@ -330,6 +352,27 @@ async def plan_addition(
             f"the command of {own_name} is longer than {MAX_SHOWN:,} characters, so that nobody reads it."
         )
     return addition
+
+
+def _sandbox_of(addition: Addition, value: Any, folder: Path) -> Sandbox | None:
+    """Return the sandbox of a line or a table. Raises ConfigError if the server or the file cannot have it."""
+    try:
+        sandbox = make_sandbox(value, folder) if value is not None else None
+    except FieldError as error:
+        problem = str(error)
+    else:
+        if sandbox is None:
+            return None
+        if addition.recipe.command == "docker":
+            problem = "sandbox: a container is isolated by docker, and not by this; leave --sandbox out."
+        elif not addition.recipe.command:
+            problem = f"sandbox: {addition.name} is reached by its URL; only what is started here runs in a sandbox."
+        elif addition.file.is_editors:
+            problem = f"sandbox: {addition.file.path.name} of VS Code has no such sandbox; `--to mcp_magic.toml` has."
+        else:  # the program of a bundle reads its own files
+            own = () if addition.bundle is None else (os.path.realpath(addition.recipe.cwd),)
+            return replace(sandbox, read=tuple(dict.fromkeys((*sandbox.read, *own))))
+    raise ConfigError(problem)
 
 
 def _shadows(folder: Path, file: ServerFile) -> list[str]:
@@ -548,6 +591,7 @@ class NewServer:
             row = self.connection.info().row()
             offers = [f"{row[kind]} {kind}" for kind in ("tools", "resources", "prompts") if row.get(kind)]
             rows.append(("session", ", ".join([str(row.get("state") or "open"), *offers])))
+            rows += [("rights", rights)] if (rights := self.connection.info().rights) else []
         if self.report is not None:
             rows.append(("doctor", self.report.verdict))
             rows += [("", one_line(problem, 300)) for problem in self.report.problems[:MAX_PROBLEMS]]
@@ -665,7 +709,10 @@ async def _try(
         if keep:
             return None, None, [f"it does not work: {error}"]
         why = str(error).removeprefix(f"{name}: ")
-        failure = ConnectError(f"{name} was not added, because it does not work: {why} {KEEP}", stderr=error.stderr)
+        space = "\n  " if "\n" in why else " "
+        failure = ConnectError(
+            f"{name} was not added, because it does not work: {why}{space}{KEEP}", stderr=error.stderr
+        )
         failure.details = error.details
     else:
         report = await examine(host, connection, name=name)

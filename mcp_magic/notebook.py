@@ -206,7 +206,8 @@ class NotebookHost(CoreHost):
             keep: Whether it is written even if it does not work.
             folder: The folder of the file; by default that of the kernel.
             **options: `name`, `version`, `package` (`"npm"`, ... or `"remote"`), `to` (the file, by default
-                mcp_magic.toml), and `registry` (another address than `registry_address`).
+                mcp_magic.toml), `registry` (another address than `registry_address`), and `sandbox` (a line, or a
+                table, of what its program may reach).
 
         Raises:
             ArgumentsError: A value does not fit, or is missing.

@@ -25,6 +25,7 @@ from tests.support.bundles import plain_bundle
 from tests.support.hosts import checked
 from tests.support.keyrings import backend  # noqa: F401
 from tests.support.registry_server import Answer, entry, npm, registry
+from tests.support.sandboxes import REPOSITORY, boxed, needs_sandlock
 
 
 @pytest.fixture
@@ -219,6 +220,44 @@ async def test_value_that_is_missing_is_named(host, place):
     [question] = host.secrets.asker.questions
     with pytest.raises(ArgumentsError, match="still to be filled in: name"):
         question.form.check({"name": ""})
+
+
+# Sandboxes
+
+
+@needs_sandlock
+async def test_server_is_tried_and_written_with_its_sandbox(host, place):
+    (place / "tool.mcpb").write_bytes(plain_bundle())
+    rights = boxed("read=data", "memory=1G")
+    message = await refusal(DeniedError, host, "tool.mcpb", sandbox=rights)
+    (place / "data").mkdir()
+    [code] = re.findall(r"with `--yes (\w+)` approves exactly this", message)
+    assert re.search(
+        r"\n  rights +isolated: read \S+ data \S+, write nothing, net nothing, memory 1G, preset python", message
+    )
+    changed = await refusal(DeniedError, host, "tool.mcpb", yes=code)
+    assert f"--yes {code} approves something else" in changed
+    assert re.search(r"\n  rights +all of yours: not isolated\n", changed)
+    new = await host.add("tool.mcpb", sandbox=rights, yes=code)
+    assert re.search(r"\nrights +isolated: read \S+ data ", str(new))
+    [table] = servers(place / "mcp_magic.toml").values()
+    assert table["sandbox"] == {"read": [str(REPOSITORY), "data", table["cwd"]], "memory": "1G"}
+    assert "\n\n[servers.plain.sandbox]\nread = [" in (place / "mcp_magic.toml").read_text()
+    [entry] = load_declaration(place / "mcp_magic.toml").servers.values()
+    assert entry.spec.sandbox == new.connection.spec.sandbox
+    await host.remove("plain")
+    assert (place / "mcp_magic.toml").read_text() == ""
+
+
+async def test_file_or_server_that_has_no_sandbox_is_refused(host, place):
+    (place / "tool.mcpb").write_bytes(plain_bundle())
+    message = await refusal(DeniedError, host, "tool.mcpb", to="mcp.json", sandbox=True)
+    assert "other programs that read mcp.json start it without the sandbox" in message
+    message = await refusal(ConfigError, host, "tool.mcpb", to=".vscode/mcp.json", sandbox="read=.")
+    assert message == "sandbox: mcp.json of VS Code has no such sandbox; `--to mcp_magic.toml` has."
+    message = await refusal(ConfigError, host, "https://example.com/mcp", name="b", sandbox="read=.")
+    assert message == "sandbox: b is reached by its URL; only what is started here runs in a sandbox."
+    assert "sandbox.reed: unknown key" in await refusal(ConfigError, host, "tool.mcpb", sandbox="reed=.")
 
 
 # Servers that do not work

@@ -158,7 +158,11 @@ class ServerFile:
     def _toml_added(self, name: str, table: Mapping[str, Any], comment: str) -> Iterator[str]:
         head = ".".join(key if _BARE.fullmatch(key) else _toml_value(key) for key in (*self._keys, name))
         lines = [f"[{head}]", *([f"# {comment}"] if comment else [])]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in table.items()]
+        lines += [f"{key} = {_toml_value(value)}" for key, value in table.items() if key != "sandbox"]
+        if rights := table.get("sandbox"):
+            lines += ["", f"[{head}.sandbox]", *(f"{key} = {_toml_value(value)}" for key, value in rights.items())]
+        elif rights is not None:
+            lines.append(f"sandbox = {_toml_value(rights)}")
         start = self.text if not self.text or self.text.endswith("\n") else self.text + self._line_end
         gap = self._line_end if start.strip() else ""
         yield start + gap + "".join(line + self._line_end for line in lines)
@@ -179,8 +183,8 @@ class ServerFile:
             if end < following and not lines[end].strip() and number and not lines[number - 1].strip():
                 drop.add(end)  # one of the two empty lines that would meet
         kept = "".join(line for number, line in enumerate(lines) if number not in drop)
-        if len(lines) - 1 in drop and kept.strip():
-            yield kept.rstrip() + self._line_end
+        if len(lines) - 1 in drop:
+            yield kept.rstrip() + self._line_end if kept.strip() else ""
         yield kept
 
     def _is_header_of(self, line: str, name: str) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mcp_magic import schema
+from mcp_magic.config.sandbox import BACKENDS, KEYS, PRESETS
 from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError
 from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.commands import AGENT, COMMANDS, EVALUATION, SERVER
@@ -389,6 +390,21 @@ _INLINE = re.compile(r"\$[^\W\d]|\{.+\}|\\[${]")
 """Text that some commands would read as a variable or an expression, even within a word."""
 
 MAX_NAMES = 2000  # the most names of a folder that are examined: Tab has to be quick
+
+
+def sandbox_words(tab: Tab) -> list[str]:
+    """Return words for the last part, between commas, of the line of a sandbox."""
+    before, comma, word = tab.fragment.rpartition(",")
+    key, equals, path = word.partition("=")
+    if not equals:
+        words = [*PRESETS, *(f"{key}=" for key in KEYS if key != "preset")]
+    elif key in ("read", "write", "deny"):
+        words = [f"{key}={path}" for path in paths(replace(tab, fragment=path))]
+    elif key == "backend":
+        words = [f"{key}={name}" for name in BACKENDS]
+    else:
+        words = []
+    return starting(tab, [f"{before}{comma}{word}" for word in words])
 
 
 def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:

@@ -26,7 +26,6 @@ from mcp_magic.config.parsing import (
 from mcp_magic.config.programs import missing_program
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.references import Reference, SecretUse, find_references, mark_references
-from mcp_magic.config.sandbox import BACKENDS, KEYS, PRESETS
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
@@ -104,21 +103,6 @@ def _complete_target(tab: Tab) -> list[str]:
 _target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, server file, configured name or variable")
 
 
-def _complete_sandbox(tab: Tab) -> list[str]:
-    """Complete the last of the words between commas."""
-    before, comma, word = tab.fragment.rpartition(",")
-    key, equals, path = word.partition("=")
-    if not equals:
-        words = [*PRESETS, *(f"{key}=" for key in KEYS if key != "preset")]
-    elif key in ("read", "write", "deny"):
-        words = [f"{key}={path}" for path in completion.paths(replace(tab, fragment=path))]
-    elif key == "backend":
-        words = [f"{key}={name}" for name in BACKENDS]
-    else:
-        words = []
-    return completion.starting(tab, [f"{before}{comma}{word}" for word in words])
-
-
 _SESSION_ARGUMENTS = (
     Argument("--name", help="its name (default: made from the target)"),
     Argument("--config", metavar="FILE", help="open the servers of a config file in parallel: all, or the named ones"),
@@ -134,7 +118,7 @@ _SESSION_ARGUMENTS = (
     Argument(
         "--sandbox",
         metavar="read=DIR,...",
-        complete=_complete_sandbox,
+        complete=completion.sandbox_words,
         help="what a stdio server may reach: read, write, net=HOST:PORT, memory, processes, or npx, uvx, python",
     ),
     Argument("--observe", action="store_true", help="record what a stdio server uses, for %%mcp behaviour"),

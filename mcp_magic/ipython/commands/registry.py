@@ -116,6 +116,7 @@ async def _add(invocation: Invocation, arguments: argparse.Namespace) -> NewServ
         package=arguments.package or "",
         to=arguments.to and invocation.text(arguments.to),
         registry=invocation.text(arguments.registry) if arguments.registry else "",
+        sandbox=arguments.sandbox and invocation.text(arguments.sandbox),
     )
     return new
 
@@ -168,6 +169,12 @@ ADD = Implementation(
         ),
         Argument("--set", action="append", default=[], metavar="K=V", help="a value that it takes; can be repeated"),
         Argument("--registry", metavar="URL", help="another registry than that of the setting `registry`"),
+        Argument(
+            "--sandbox",
+            metavar="read=DIR,...",
+            complete=completion.sandbox_words,
+            help="what its program may reach: read, write, net=HOST:PORT, memory, processes, or npx, uvx, python",
+        ),
         Argument("--yes", default="", metavar="CODE", help="approve what was shown before, by the code that it had"),
         Argument("--keep", action="store_true", help="write it even if it does not work"),
     ),
@@ -177,6 +184,7 @@ ADD = Implementation(
         "%mcp add npm:@modelcontextprotocol/server-everything --to .vscode/mcp.json",
         "%mcp add server.json --set folder=data --set API_KEY=$key",
         "%mcp add https://mcp.example.com/mcp --name notes",
+        "%mcp add npm:@acme/server --sandbox read=.,write=out,net=api.example.com:443",
     ),
     details="It shows what will run, with its version, its digest and all that it takes, and asks once; a form takes "
     "what is to be filled in. Then it starts the server, lets the doctor examine it, opens a session and writes the "
