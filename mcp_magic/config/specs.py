@@ -221,6 +221,11 @@ class HeadersHelper:
     cwd: str | Path | None = None  # None for the kernel's
 
 
+SHORTEST_LINE = 12  # characters of the shortest line of a secret that is masked alone: others may be everyday words
+
+MAX_SECRET_LINES = 100  # lines of a secret that are masked alone
+
+
 class SecretValues:
     """The values of a server's references once they are resolved, which all who mask its texts share."""
 
@@ -230,10 +235,14 @@ class SecretValues:
     def __repr__(self) -> str:
         return "<SecretValues>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SecretValues, ()  # a spec that is sent elsewhere takes no values along
+
     def add(self, values: Iterable[str]) -> None:
-        """Mask these values too, and the lines of those that have several."""
-        parts = {part.strip() for value in values for part in (value, *value.splitlines())}
-        self.values |= long_enough(parts)
+        """Mask these values too, and the long lines of those that have several, of which a text may have only some."""
+        for value in values:
+            lines = [line.strip() for line in value.splitlines()[:MAX_SECRET_LINES]]
+            self.values |= long_enough((value, value.strip(), *(line for line in lines if len(line) >= SHORTEST_LINE)))
 
 
 MAX_WHERE = 160  # characters of a command line that a message shows; `python -c` may hold a whole program

@@ -2,7 +2,8 @@
 
 This is the only place where a reference becomes a value. The spec of the connection, which is compared, shown and
 saved, keeps the references; only the transport is opened with the values. From then on they are masked wherever the
-texts of this server appear. A session that is opened again resolves them again, except for inputs.
+texts of this server appear. A session that the user opens again resolves them again, except for inputs; one that
+reconnects by itself does not, because 1Password might ask at each attempt.
 
 Programs (`op`, a headers helper) run in a process group of their own, which is ended when they are done, late, or
 interrupted. The end of their stderr is told, but not if they have written a secret into it.
@@ -73,17 +74,23 @@ def ignore(secrets: Iterable[str]) -> None:
 
 
 async def resolve_secrets(
-    spec: Spec, server: str, know: Know, ask: InputAsker, tell: Callable[[str], None] = lambda text: None
+    spec: Spec,
+    server: str,
+    know: Know,
+    ask: InputAsker,
+    tell: Callable[[str], None] = lambda text: None,
+    values: dict[str, str] | None = None,
 ) -> Spec:
     """Return the spec to open the transport with: its references replaced by their values, and its helper's headers.
 
-    `tell` takes what is waited for, and "" at the end. Raises SecretError if a secret cannot be had, ConnectError if
+    `tell` takes what is waited for, and "" at the end. `values` are those that are known already, by what is written,
+    and takes the others. Raises SecretError if a secret cannot be had, ConnectError if
     the helper fails; nothing was started or sent then.
     """
     helper = spec.headers_helper if isinstance(spec, UrlSpec) else None
     if not spec.references and helper is None:
         return spec
-    values: dict[str, str] = {}
+    values = {} if values is None else values
     try:
         for use in spec.references:
             if use.reference.text not in values:

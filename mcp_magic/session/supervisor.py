@@ -528,6 +528,7 @@ class OwnerTask:
         self.is_opening = False
         self.is_left = asyncio.Event()
         self.waits_for = ""
+        self._values: dict[str, str] = {}  # of references to secrets, until the user opens the session again
         self._supervisor = supervisor
         self._policy = supervisor.policy
         self._place = place
@@ -579,6 +580,7 @@ class OwnerTask:
                     self._notices.remarks.add,
                     ask=self._services.inputs,
                     waits=self._note_wait,
+                    values=self._values,
                 )
                 transport = await self._services.open_transport(self._place.spec, wire, stack)
                 self._place.wire = wire

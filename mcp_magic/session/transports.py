@@ -440,7 +440,7 @@ async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Trans
     if opener is None:
         names = ", ".join(kind.transport for kind in TRANSPORTS)
         raise TargetError(f"no transport for {type(spec).__name__}; there are {names}")
-    spec = await resolve_secrets(spec, wire.recorder.server, wire.recorder.know, wire.ask, wire.waits)
+    spec = await resolve_secrets(spec, wire.recorder.server, wire.recorder.know, wire.ask, wire.waits, wire.values)
     return await opener(spec, wire, stack)
 
 

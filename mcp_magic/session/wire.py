@@ -163,7 +163,7 @@ class Wire:
     end the session. `has_answered` is whether the session has answered a request after the handshake. `version` is what
     the handshake asks for, "" for the newest. `made_up` has the ids of the requests whose answers a transport makes up
     from an HTTP status. `ask` asks the user for an input of the configuration; `waits` takes what is waited for before
-    the transport is open, such as a secret.
+    the transport is open, such as a secret. `values` are the secrets of this opening, by their references.
     """
 
     recorder: Recorder
@@ -187,6 +187,7 @@ class Wire:
     made_up: set[int | str] = field(default_factory=set)
     ask: InputAsker = ask_nobody
     waits: Callable[[str], None] = lambda text: None
+    values: dict[str, str] = field(default_factory=dict, repr=False)
 
     def new_attempt(self) -> Attempt:
         """Return a new `Attempt` that records the answer to the next request."""
