@@ -117,8 +117,8 @@ def entered(reply: Reply) -> str:
 
 def input_question(server: str, wanted: Input) -> Question:
     """Return the question for an input of a configuration."""
-    name, where = one_line(wanted.id, 100), wanted.source or "the line that connects it"
-    about = f"Server {one_line(server, 100)} needs the input {name} of {one_line(where, 200)}"
+    name, where = visible(one_line(wanted.id, 100)), wanted.source or "the line that connects it"
+    about = f"Server {one_line(server, 100)} needs the input {name} of {visible(one_line(where, 200))}"
     description = visible(one_line(wanted.description, MAX_DESCRIPTION))
     field: dict[str, Any] = {"type": "string"}
     if wanted.options:

@@ -377,7 +377,7 @@ async def test_a_cassette_keeps_no_secret_and_needs_none(host, backend, tmp_path
         await host.disconnect("it")
 
 
-async def test_a_session_that_reconnects_by_itself_asks_no_program_again(quick, tmp_path, monkeypatch, program):
+async def test_reconnecting_by_itself_runs_no_program_again(quick, tmp_path, monkeypatch, program):
     runs = tmp_path / "runs"
     put_op(tmp_path, monkeypatch, f"open({str(runs)!r}, 'a').write('x'); print('value', end='')")
     fields = {**program, "env": {"TOKEN": "${op://dev/db/password}"}}
