@@ -20,6 +20,7 @@ some 30 ms later, and not a second.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import errno
@@ -34,6 +35,7 @@ import signal
 import socket
 import struct
 import sys
+import warnings
 from collections import OrderedDict
 
 TYPE_CHECKING = False  # `typing` takes 10 ms
@@ -535,46 +537,44 @@ def install_filter(machine: str) -> int:
 
 
 def start(command: list[str], machine: str) -> tuple[int, int]:
-    """Start a command under the filter; return its process and the listener, which it waits for."""
-    theirs, ours = os.pipe()  # the number of the listener
-    go, ready = os.pipe()
+    """Start a command under the filter; return its process and the listener, which it waits for.
+
+    A filter is for a thread and what it starts, so a thread of its own makes both. It lives as long as the command,
+    which is killed with it.
+    """
+    results: list[int] = []
+    errors: list[OSError] = []
+    ready, done = os.pipe()
     parent = os.getpid()
-    process = os.fork()
-    if process == 0:
+
+    def begin() -> None:
         try:
-            _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(FAILED)
-            os.close(theirs)
-            os.close(ready)
+            results.append(install_filter(machine))
+            process = os.fork()
+        except OSError as error:
+            errors.append(error)
+            os.write(done, b"-")
+            return
+        if process == 0:
             try:
-                listener = install_filter(machine)
-            except OSError as error:
-                os.write(ours, f"-{error.errno}".encode())
+                _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+                if os.getppid() == parent:
+                    _become(command)
+            finally:
                 os._exit(FAILED)
-            os.write(ours, str(listener).encode())
-            if os.read(go, 1):
-                _become(command)
-        finally:
-            os._exit(FAILED)
-    os.close(ours)
-    os.close(go)
-    number = int(os.read(theirs, 20) or f"-{errno.EIO}")
-    os.close(theirs)
-    if number < 0:
-        os.waitpid(process, 0)
-        raise OSError(-number, os.strerror(-number))
-    handle = os.pidfd_open(process)
-    try:
-        listener = _checked(_libc.syscall(_GET_FD, handle, number, 0))
-    except OSError:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        raise
-    finally:
-        os.close(handle)
-    os.write(ready, b"1")
+        results.append(process)
+        os.write(done, b"+")
+        with contextlib.suppress(ChildProcessError):  # its end was taken already
+            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+
+    warnings.simplefilter("ignore")  # of Python 3.12, about a fork beside another thread
+    _thread.start_new_thread(begin, ())
+    os.read(ready, 1)
     os.close(ready)
+    os.close(done)
+    if errors:
+        raise errors[0]
+    listener, process = results
     return process, listener
 
 
