@@ -32,7 +32,6 @@ from mcp_magic.flight.attempt import current_attempt, keep_alive
 from mcp_magic.protocol import INTERNAL_ERROR, say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
-from mcp_magic.sandbox.backends import isolated
 from mcp_magic.session.observation import Observation
 from mcp_magic.session.secrets import fetch_headers, resolve_secrets
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
@@ -363,6 +362,8 @@ into the stack, which is closed when the transport is no longer needed."""
 
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    from mcp_magic.sandbox.backends import isolated
+
     _refuse_in_browser("starts no programs")
     observation = wire.recorder.find(Observation)
     program = isolated(spec) if observation is None else observation.observed(spec)

@@ -12,7 +12,6 @@ from mcp_magic.config.specs import HttpSpec, Spec, SseSpec, StdioSpec
 from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import has_type
 from mcp_magic.results.reasons import MAX_LINE, with_data
-from mcp_magic.sandbox.denials import refusal
 from mcp_magic.session.negotiation import Probe
 from mcp_magic.session.secrets import InputAsker, ask_nobody
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
@@ -79,6 +78,8 @@ class ErrorContext:
         """Return what the sandbox of a stdio server refused, by a text of the server, and what allows it; or ""."""
         if not isinstance(self.spec, StdioSpec) or self.replayed:
             return ""
+        from mcp_magic.sandbox.denials import refusal
+
         return self.masked(refusal(text, self.spec, self.name))
 
     def last_line(self) -> str:

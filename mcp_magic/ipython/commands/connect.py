@@ -45,7 +45,6 @@ from mcp_magic.ipython.commandline import (
 )
 from mcp_magic.ipython.preload import import_for_connect
 from mcp_magic.loops import together
-from mcp_magic.sandbox.backends import isolated
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 from mcp_magic.stderr import started_early
 
@@ -191,6 +190,8 @@ async def _prepared(target: Any, options: dict[str, Any]) -> AsyncIterator[None]
     program = None
     # a secret is resolved when the session is opened, and an observation begins there
     if isinstance(spec, StdioSpec) and not (may_replay or spec.references or spec.observe):
+        from mcp_magic.sandbox.backends import isolated
+
         with suppress(MCPMagicError, OSError):
             program = isolated(spec)
     async with nullcontext() if program is None else started_early(program):
