@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import keyring
 import pytest
-from keyring.backend import KeyringBackend
 from keyring.backends import fail
 
 from mcp_magic import errors
@@ -20,6 +19,7 @@ from mcp_magic._host import Host
 from mcp_magic.auth.client import log_out
 from mcp_magic.auth.store import FileStore, KeyringStore, MemoryStore, make_store, server_key, tokens_folder
 from tests.support.authorization_server import Behaviour
+from tests.support.keyrings import FolderKeyring
 from tests.support.persons import Person, logging_in
 from tests.support.protected_server import USUAL, Protected, logged_in, protected_server
 
@@ -182,29 +182,6 @@ def test_stores_keep_what_is_saved_under_the_server():
 
     assert server_key("http://h/mcp?a=1") != server_key("http://h/mcp?a=2")
     assert "sesame" not in server_key("http://me:sesame@h/mcp?key=sesame")
-
-
-class FolderKeyring(KeyringBackend):
-    """A keyring that keeps passwords in files, up to a length as Windows' has one."""
-
-    priority = 5
-    folder: Path
-    room = 10**6
-
-    def _path(self, service: str, username: str) -> Path:
-        return self.folder / f"{service}-{username.replace('/', '_')}"
-
-    def get_password(self, service: str, username: str) -> str | None:
-        path = self._path(service, username)
-        return path.read_text() if path.exists() else None
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        if len(password) > self.room:
-            raise OSError("too long")
-        self._path(service, username).write_text(password)
-
-    def delete_password(self, service: str, username: str) -> None:
-        self._path(service, username).unlink()
 
 
 @pytest.fixture
