@@ -265,6 +265,11 @@ CHANGING_CALLS = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes",
 servers that write need to change modes and times."""
 
 
+NOWHERE = "255.255.255.255:1"
+"""What is allowed where nothing is: no connection can be made to it. Without any address sandlock leaves the network to
+Landlock, which knows TCP alone: a socket of MPTCP, or a first packet with data, would reach every host."""
+
+
 class Sandlock:
     """sandlock, in a process of its own that starts the server (`launch.py`)."""
 
@@ -298,7 +303,7 @@ class Sandlock:
                 "fs_readable": _existing((*SYSTEM, *step.reads, *sandbox.read)),
                 "fs_writable": _existing((*DEVICES, *sandbox.write)),
                 "fs_denied": [*sandbox.deny],
-                "net_allow": [*map(_resolvable, sandbox.net)],
+                "net_allow": [*map(_resolvable, sandbox.net)] or [NOWHERE],
                 "extra_deny_syscalls": [*REFUSED_CALLS, *step.refuses],
                 **{name: value for name, value in limits.items() if value},
             },

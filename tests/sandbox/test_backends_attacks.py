@@ -144,6 +144,15 @@ async def test_a_server_does_not_get_out_of_its_sandbox(host, places):
     assert {path.name for path in Path(places.outside).iterdir()} == {"docker.sock"}
 
 
+async def test_a_server_without_hosts_reaches_none(host, places):
+    connection = await host.connect(ATTACKING, name="attacker", sandbox=f"read={REPOSITORY},write={places.inside}")
+    achieved = await outcomes(connection, places, *NETWORK, "connect_where_it_may")
+    assert successes(achieved) == {}
+    assert await outcomes(connection, places, "connect_by_a_child") == {
+        "connect_by_a_child": "refused: CalledProcessError"
+    }
+
+
 async def test_without_a_sandbox_the_attacks_succeed(host, places):
     connection = await host.connect(ATTACKING, name="attacker")
     attacks = ("read_a_key", "read_through_a_link_made_inside", "connect_to_another_port", "listen_on_a_port")
