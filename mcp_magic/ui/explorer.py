@@ -554,7 +554,9 @@ class Servers:
         state = connection.state if connection is not None else "not connected"
         badge = tag("span", "working …" if waits else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
         where = tag("span", one_line(f"{spec.transport} {spec.where}", 120), class_="mcp-note")
-        isolation = one_line(spec.isolation, 300) if isinstance(spec, StdioSpec) else ""
+        facts = [one_line(spec.isolation, 300)] if isinstance(spec, StdioSpec) else []
+        if spec.secret_sources:
+            facts.append(one_line(f"secrets: {', '.join(spec.secret_sources)}", 300))
         counts = []
         verb, tooltip = "Connect", f"connect {label}"
         if state == "open":
@@ -573,7 +575,11 @@ class Servers:
         return RowContent(
             label,
             f"show all servers, not only {label}" if is_chosen else f"show only {label}",
-            tag("div", joined(filter(None, [badge, where, isolation, ", ".join(counts)]), " "), class_="mcp-magic"),
+            tag(
+                "div",
+                joined([badge, where, " · ".join(filter(None, [*facts, ", ".join(counts)]))], " "),
+                class_="mcp-magic",
+            ),
             partial(self._loop.soon, partial(self._on_choose, name)),
             is_chosen,
             actions,

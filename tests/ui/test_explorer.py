@@ -19,6 +19,8 @@ from mcp_types import ListResourcesResult, ListResourceTemplatesResult, Resource
 
 from benchmarks.explorer import many_servers
 from mcp_magic.activity import REST_SECONDS
+from mcp_magic.config.parsing import Variables
+from mcp_magic.config.servers import make_spec
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.errors import UnknownServerError
 from mcp_magic.ipython.cells import CellRun, close_previous, keep
@@ -403,6 +405,13 @@ async def test_configured_server_is_offered_and_failure_is_told(host):
         await explorer.wait()
         assert "no-such-command-anywhere" in text(explorer.status)
         assert not server_rows(explorer)["broken"][1][0].disabled
+
+
+async def test_row_says_what_is_isolated_and_where_secrets_are(host):
+    table = {"command": "server", "env": {"TOKEN": "${keyring:acme/db}"}, "sandbox": {"net": ["a.b:443"]}}
+    with explored(host, offered={"box": make_spec(table, variables=Variables({}, None))}) as explorer:
+        row = server_rows(explorer)["box"][0]
+    assert row.endswith("isolated: read nothing, write nothing, net a.b:443 · secrets: TOKEN from keyring acme/db")
 
 
 async def test_refresh_asks_the_servers_again_and_changes_the_card(host):

@@ -26,7 +26,7 @@ from mcp_magic.config.parsing import (
 from mcp_magic.config.programs import missing_program
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.references import Reference, SecretUse, find_references, mark_references
-from mcp_magic.config.servers import discover_servers, find_server, load_config
+from mcp_magic.config.servers import ServerEntry, discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
 from mcp_magic.display.document import Problem
@@ -51,7 +51,6 @@ from mcp_magic.stderr import started_early
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
     from mcp_magic.lint import Findings
     from mcp_magic.session.connection import Connection
@@ -247,7 +246,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         references=tuple(uses),
         auth=_auth_table(invocation, arguments),
         lookup=invocation.variables.get,
-        find_entry=find_server,
+        find_entry=_find_entry,
         directory=invocation.directory,
         variables=[name for name, value in invocation.variables.items() if is_server(value)],
     )
@@ -447,12 +446,47 @@ PING = Implementation(
 # Configured servers, log-ins and the doctor.
 
 
+def _declared(directory: Path) -> list[ServerEntry]:
+    """Return the servers of a folder's declaration, such as mcp_magic.toml; what is wrong is in an entry."""
+    try:
+        path = find_declaration(directory)
+    except ConfigError:  # there is none
+        return []
+    try:
+        return [*load_declaration(path).servers.values()]
+    except ConfigError as error:
+        return [ServerEntry("", str(path), problem=error)]
+
+
+def _find_entry(name: str) -> ServerEntry:
+    """Return the configured server of a name. Raises ConfigError, which says if `%mcp up` would open it."""
+    try:
+        return find_server(name)
+    except ConfigError:
+        entry = next((own for own in _declared(working_directory()) if name in (own.name, slug(own.name))), None)
+        if entry is None:
+            raise
+    file = Path(entry.source).name
+    raise ConfigError(
+        f"{file} declares it: `%mcp connect --config {file} {name}` opens it, `%mcp up` all servers of that file."
+    )
+
+
 async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    file = arguments.file
-    entries = _servers_of(invocation.path(file)) if file else discover_servers(invocation.directory)
+    file, note = arguments.file, ""
+    if file:
+        entries = _servers_of(invocation.path(file))
+    else:
+        entries = discover_servers(invocation.directory)
+        if own := [
+            entry for entry in _declared(invocation.directory) if entry.source not in {e.source for e in entries}
+        ]:
+            note = f"`%mcp up` opens those of {Path(own[0].source).name}"
+        entries = [*own, *entries]
     return Listing(
         [_config_row(entry) for entry in entries],
         title="Configured MCP servers",
+        note=note,
         empty="no configured servers: looked for mcp.json, .mcp.json, the files of "
         f"{', '.join(sorted({host.name for host in HOSTS} - {''}))}, and the variable MCP_SERVERS",
         kind="config",

@@ -309,3 +309,17 @@ async def test_setting_and_option_say_which_sessions_come_back(magic):
     assert host.reconnection.covers(spec)
     with pytest.raises(errors.TargetError, match="reconnect"):
         resolve_target({"command": "python", "reconnect": "perhaps"})
+
+
+async def test_servers_of_a_declaration_are_listed_and_named(magic, monkeypatch):
+    monkeypatch.chdir(magic.folder)
+    path = magic.folder / "mcp_magic.toml"
+    path.write_text('[servers.own]\ncommand = "python"\nargs = ["s.py"]\n[servers.own.sandbox]\nread = ["."]\n')
+    listing = await magic("config")
+    [row] = [row for row in listing if row["server"] == "own"]
+    assert (row["file"], row["rights"]) == (str(path), "isolated: read ., write nothing, net nothing, preset python")
+    assert listing.note == "`%mcp up` opens those of mcp_magic.toml"
+    error = await magic.error(errors.TargetError, "connect own")
+    assert "mcp_magic.toml declares it: `%mcp connect --config mcp_magic.toml own` opens it, `%mcp up` all" in error
+    path.write_text("[servers")
+    assert [row["state"] for row in await magic("config") if row["file"] == str(path)] == ["wrong"]
