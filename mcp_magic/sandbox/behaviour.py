@@ -25,7 +25,7 @@ from mcp_magic.display.text import one_line, visible
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -90,11 +90,12 @@ _NODE = re.compile(r"(/.*?/node_modules)(?:/|$)")
 _SYSTEM = re.compile(r"(/(?:usr|lib\w*|bin|sbin|nix|snap|opt/[^/]+))(?:/|$)")
 _SETTINGS = re.compile(
     r"/etc/(?:ld\.so\.\w+|locale\.alias|localtime|timezone|nsswitch\.conf|host\.conf|resolv\.conf|hosts|gai\.conf|"
-    r"services|protocols|passwd|group|mime\.types|os-release|\w+_version|(?:ssl|pki|ca-certificates)/.*)"
+    r"services|protocols|passwd|group|mime\.types|os-release|\w+_version|(?:ssl|pki|ca-certificates)/(?!(?:.*/)?private(?:/|$)).*)"
 )
 _DEVICE = re.compile(
     r"/dev/(?:null|zero|full|u?random|tty|ptmx|pts/.*|fd/.*|std\w+)|/proc/(?!\d).*|/sys/.*|/(?:proc|sys)"
 )
+_COMPILED = re.compile(r"/__pycache__(?:/[^/]+\.pyc(?:\.\d+)?)?/?$")
 _CACHES = (".npm", ".cache/uv", ".cache/pip", ".local/share/uv", ".cache/node", ".cache/npm")
 _OWN_PLACES = re.compile(r"~(?:/\.[^/]+)?|/|/etc|/root|/home(?:/[^/]+)?|/var|/tmp|\.")
 
@@ -123,7 +124,7 @@ class Places:
         >>> places.place("read", "/usr/lib/node_modules/npm/cli.js"), places.place("write", "/tmp/x1/a")
         (Place(target='/usr', group='libraries'), Place(target='/tmp', group=''))
         """
-        if "/__pycache__" in path or (kind != "program" and _DEVICE.fullmatch(path)):
+        if kind != "program" and (_COMPILED.search(path) or _DEVICE.fullmatch(path)):
             return None
         if kind == "read":
             if root := self.library(path):
@@ -165,11 +166,11 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _crowded(paths: Iterable[str]) -> dict[str, str]:
-    """Return path -> itself, or its folder if that has so many of them."""
+def _crowded(paths: Iterable[str], short: Callable[[str], str] = str) -> dict[str, str]:
+    """Return path -> itself, or its folder if that has so many of them; `short` makes a path relative."""
     unique = [*dict.fromkeys(paths)]
     folders = Counter(path.rpartition("/")[0] for path in unique if not path.endswith("/"))
-    crowds = {folder for folder, count in folders.items() if count > CROWD and not _OWN_PLACES.fullmatch(folder)}
+    crowds = {folder for folder, count in folders.items() if count > CROWD and not _OWN_PLACES.fullmatch(short(folder))}
     return {path: folder if (folder := path.rpartition("/")[0]) in crowds else path for path in unique}
 
 
@@ -198,12 +199,11 @@ class Policy:
         """Whether one of the tools may do it, or the server at any time."""
         tables = [*self.phases.values(), *(self.tools[tool] for tool in tools if tool in self.tools)]
         if kind == "host":
-            hosts = {host for table in tables for host in (*table["net"], *table["names"])}
-            return (
-                bool({target, "*"} & hosts)
-                or target.rpartition(":")[0] in {h for h in hosts if ":" not in h}
-                or (":" not in target and target in {host.rpartition(":")[0] for host in hosts})
-            )
+            hosts = {host for table in tables for host in table["net"]}
+            if ":" not in target:  # to look up a name is less than to contact it
+                hosts |= {host.rpartition(":")[0] for host in hosts}
+                hosts |= {name for table in tables for name in table["names"]}
+            return bool({target, "*"} & hosts) or target.rpartition(":")[0] in {h for h in hosts if ":" not in h}
         keys = ("read", "write", "programs") if kind == "read" else (_KEYS[kind],)
         paths = [path for table in tables for key in keys for path in table[key]]
         return any(target == path or (not path.endswith("/") and _is_below(target, path)) for path in paths)
@@ -242,7 +242,7 @@ def _table(path: Path, base: str, name: str, table: Any) -> dict[str, frozenset[
 
 
 def _absolute(word: str, base: str) -> str:
-    path = os.path.realpath(os.path.join(base, os.path.expanduser(word)))
+    path = os.path.realpath(os.path.join(base, os.path.expanduser(word.replace("\0", "\\x00"))))
     return path + "/" if word.endswith("/") and path != "/" else path
 
 
@@ -389,7 +389,7 @@ class Behaviour:
                 is_name = use.kind == "host" and ":" not in target
                 values["names" if is_name else _KEYS[use.kind]].append(target)
         for key in ("read", "write", "programs"):
-            values[key] = [*_crowded(values[key]).values()]
+            values[key] = [*_crowded(values[key], self.places.short).values()]
         return {key: [*dict.fromkeys(words)] for key, words in values.items()}
 
     def _allowed(self) -> dict[str, list[str]]:
@@ -411,7 +411,11 @@ class Behaviour:
             if not is_broad or target == self.places.folder:
                 values["write" if use.kind == "write" else "read"].append(target)
         for key in ("read", "write"):
-            paths = [path for path in _crowded(values[key]).values() if key == "write" or os.path.lexists(path)]
+            paths = [
+                path
+                for path in _crowded(values[key], self.places.short).values()
+                if key == "write" or os.path.lexists(path)
+            ]
             inner = {path for path in paths if any(path != other and _is_below(path, other) for other in paths)}
             values[key] = [path for path in paths if path not in inner]
         return {key: [*dict.fromkeys(words)] for key, words in values.items()}

@@ -123,6 +123,10 @@ MORE = [
     (Use("start", (), "read", f"{HOME}/.ssh/id_rsa"), "db now reads ~/.ssh/id_rsa at its start"),
     (Use("background", (), "host", "1.2.3.4:80"), "db now contacts 1.2.3.4:80 between calls"),
     (Use(1, ("search", "send"), "host", "c.example:1", 1, False), "search or send now contacts c.example:1"),
+    (Use("background", (), "host", "metrics.example.com:443"), "db now contacts metrics.example.com:443 between calls"),
+    (Use(1, ("search",), "program", "/srv/app/__pycache__/run"), "search now runs ./__pycache__/run"),
+    (Use(1, ("search",), "write", "/srv/app/__pycache__.sh"), "search now writes ./__pycache__.sh"),
+    (Use(1, ("search",), "read", "/etc/ssl/private/key.pem"), "search now reads /etc/ssl/private/key.pem"),
     (Use(1, ("search",), "read", "/srv/a\\u202eb\nc"), "search now reads '/srv/a\\\\u202eb\\nc'"),
 ]
 
@@ -153,6 +157,14 @@ SAME = [
 def test_check_lets_pass_what_a_policy_means(tmp_path, use):
     behaviour(*USES).save(tmp_path / "db.toml")
     assert behaviour(*USES, use).differences(tmp_path / "db.toml") == []
+
+
+@pytest.mark.parametrize("folder", [f"{HOME}/.ssh", "/srv/app"])
+def test_many_files_of_a_place_of_the_user_do_not_stand_for_all(tmp_path, folder):
+    uses = [Use(1, ("search",), "read", f"{folder}/{number}") for number in range(20)]
+    behaviour(*uses).save(tmp_path / "db.toml")
+    more = behaviour(*uses, Use(1, ("search",), "read", f"{folder}/key"))
+    assert len(more.differences(tmp_path / "db.toml")) == 1
 
 
 def test_several_differences_have_a_line_each(tmp_path):
@@ -189,8 +201,14 @@ FILES = [
     ("tools = 3", "is no behaviour; "),
     ("[tools]\nsend = 3", "tools.send: expected a table, got a number."),
     ("[start]\nread = 'a'", "start.read: expected a list of text, got text."),
+    ("[sandbox]\nread = 'a'", "sandbox.read: expected a list of text, got text."),
     ("[start]\nnet = [1]", "start.net: expected a list of text, got a list."),
 ]
+
+
+def test_path_with_a_zero_byte_allows_nothing(tmp_path):
+    (tmp_path / "db.toml").write_text('[start]\nread = ["a\\u0000b"]')
+    assert not read_policy(tmp_path / "db.toml").allows((), "read", f"{tmp_path}/a")
 
 
 @pytest.mark.parametrize(("text", "problem"), FILES)
