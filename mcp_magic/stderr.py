@@ -452,15 +452,25 @@ def cause(stderr: str) -> list[str]:
     return causes if len(causes) <= MAX_LINES else causes[:half] + causes[-half:]
 
 
+_ISSUERS = {
+    "SSL_CERT_FILE": re.compile("UnknownIssuer|CERTIFICATE_VERIFY_FAILED"),  # uv, Python
+    "NODE_EXTRA_CA_CERTS": re.compile("SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)"),
+}
+"""The variable that names the file with further issuers of certificates, by how a program says that it needs one."""
+
+
 def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
     Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
+    A certificate of an unknown issuer names those that hold further issuers, such as a company's.
     """
     from mcp.client.stdio import get_default_environment
 
     words = dict.fromkeys(re.findall(r"\b[A-Za-z]\w+\b", stderr))
-    variables = dict.fromkeys(word.upper() if "_" in word else word for word in words if "_" in word or word.isupper())
+    names = [word.upper() if "_" in word else word for word in words if "_" in word or word.isupper()]
+    issuers = [name for name, pattern in _ISSUERS.items() if pattern.search(stderr)]
+    variables = dict.fromkeys([*issuers, *names])
     missing = [name for name in variables if name in os.environ and name not in {*get_default_environment(), *env}]
     hint = "`{0}` is set here but not passed on: `--env {0}` right after `{1}`"
     return [hint.format(name, typed) for name in missing[:VARIABLES]]

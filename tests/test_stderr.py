@@ -18,7 +18,7 @@ import pytest
 
 from mcp_magic import errors
 from mcp_magic.doctor import examine
-from mcp_magic.stderr import cause, start_process
+from mcp_magic.stderr import cause, not_passed_on, start_process
 from tests.environments import SLACK, everything_command, filesystem_command, needs_node, program
 from tests.support.asgi import answering, serving
 from tests.support.bundled import command
@@ -232,3 +232,20 @@ def _is_held(pipe: int) -> bool:
 def _open_transports() -> list[asyncio.SubprocessTransport]:
     transports = [thing for thing in gc.get_objects() if isinstance(thing, asyncio.SubprocessTransport)]
     return [transport for transport in transports if not transport.is_closing()]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("cause: invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "SSL_CERT_FILE"),
+        ("npm error code SELF_SIGNED_CERT_IN_CHAIN", "NODE_EXTRA_CA_CERTS"),
+    ],
+    ids=["uv", "python", "npm"],
+)
+def test_file_of_issuers_is_named_where_an_issuer_is_unknown(line, name, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/company.pem")
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/company.pem")
+    hint = f"`{name}` is set here but not passed on: `--env {name}` right after `connect`"
+    assert not_passed_on(line, {}, "connect") == [hint]
+    assert not_passed_on(line, {name: "/company.pem"}, "connect") == []
