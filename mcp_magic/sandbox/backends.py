@@ -435,7 +435,8 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     _check_paths(spec.sandbox)
     _make_folders(spec.sandbox.write)
     presets = with_preset(spec.sandbox, spec.command, spec.args).preset
-    needs = [needs_of(preset, spec.args, spec.env, cwd) for preset in presets]
+    program = str(Path(command).absolute()) if os.sep in spec.command else ""
+    needs = [needs_of(preset, spec.args, spec.env, cwd, program) for preset in presets]
     given = dict(spec.env)
     file = Path(command).absolute()
     is_of_path = os.sep not in spec.command and "PATH" not in spec.env  # a project's file could name any program
@@ -447,6 +448,6 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     before = _preparation(replace(server, env=given), spec.sandbox, needs)
     refuses = (*OWNING_CALLS, *(() if spec.sandbox.write else CHANGING_CALLS))
     step = Step(server, _extended(spec.sandbox, needs), _reads(server, needs), refuses)
-    program = backend.wrap(step, before)
-    changes: dict[str, Any] = {"command": program.command, "args": program.args, "env": program.env}
+    launcher = backend.wrap(step, before)
+    changes: dict[str, Any] = {"command": launcher.command, "args": launcher.args, "env": launcher.env}
     return replace(spec, sandbox=None, **changes)

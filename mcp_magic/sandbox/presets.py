@@ -58,9 +58,24 @@ class Needs:
     installation: Installation | None = None
 
 
-def needs_of(preset: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> Needs:
-    """Return what a preset allows a command with these arguments and variables. Makes the folder of its package."""
-    return _PRESETS[preset](tuple(args), env, cwd)
+def needs_of(preset: str, args: Sequence[str], env: Mapping[str, str], cwd: Path, program: str = "") -> Needs:
+    """Return what a preset allows a command with these arguments and variables. Makes the folder of its package.
+
+    `program` is the file that runs, if it was not found on the kernel's own PATH.
+    """
+    return _PRESETS[preset](tuple(args), env, cwd, program)
+
+
+_STEERING = re.compile(r"npm_|node_|uv_|pip_|python|ld_|(path|home)$|xdg_", re.IGNORECASE)
+"""Variables that decide what is installed, or what the installed package runs."""
+
+
+def _own(env: Mapping[str, str], program: str) -> tuple[str, ...]:
+    """Return words that tell a package's folder from those of servers with another installer, registry or library.
+
+    Such a server could otherwise put a package of its own in place of the one that another server runs.
+    """
+    return (*([program] if program else []), *sorted(f"{k}={v}" for k, v in env.items() if _STEERING.match(k)))
 
 
 # Commands that install: the folder of their package.
@@ -141,11 +156,18 @@ def _is_package(path: Path) -> bool:
     return path.is_file() and path.name.endswith((".tgz", ".tar.gz", ".whl", ".zip"))
 
 
-def _needs(request: _Request | None, name: str, cwd: Path, net: _Hosts, env: Callable[[Path], dict[str, str]]) -> Needs:
+def _needs(
+    request: _Request | None,
+    name: str,
+    cwd: Path,
+    net: _Hosts,
+    env: Callable[[Path], dict[str, str]],
+    own: Sequence[str],
+) -> Needs:
     """Return the needs of a command that installs; where its line names no package, it reaches the registry always."""
     local = _local(request.packages, cwd) if request else []
     words = (*request.options, *local) if request else (name,)
-    folder = _folder(words, request.packages[0] if request and request.packages else name)
+    folder = _folder((*words, *own), request.packages[0] if request and request.packages else name)
     cache = folder / "cache"
     variables = env(cache)
     read = (str(folder), *local)
@@ -204,7 +226,7 @@ _NPX_VALUED = frozenset(
 _PRIVATE_NPM = re.compile(r"(^|:)(_[a-z]+|username|password|email|key|keyfile|certfile)$", re.IGNORECASE)
 
 
-def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
+def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path, program: str) -> Needs:
     # not those that `env` names: the `cafile` of a project's settings may be any file
     lines = _npm_lines(Path.home() / ".npmrc")
     urls = [value for key, value in lines if key == "registry" or key.endswith((":registry", "proxy"))]
@@ -220,7 +242,8 @@ def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
             "npm_config_update_notifier": "false",
         }
 
-    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, named, (NPM_REGISTRY,)), variables)
+    own = _own(env, program)
+    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, named, (NPM_REGISTRY,)), variables, own)
     return Needs(**{**vars(needs), "read": (*needs.read, *cafile), "programs": ("node", "npm")})
 
 
@@ -274,7 +297,7 @@ _UV_URLS = ("--index", "--default-index", "-i", "--index-url", "--extra-index-ur
 _UV_URL_VARIABLES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 
 
-def _uvx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
+def _uvx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path, program: str) -> Needs:
     settings = Path.home() / ".config" / "uv" / "uv.toml"
     text = ""
     with suppress(OSError, UnicodeError, tomllib.TOMLDecodeError):
@@ -290,7 +313,7 @@ def _uvx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
         places = {"UV_CACHE_DIR": str(cache / "uv"), "UV_TOOL_DIR": str(cache / "tools")}
         return places if readable or not settings.exists() else {**places, "UV_NO_CONFIG": "1"}
 
-    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, named, PYPI), variables)
+    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, named, PYPI), variables, _own(env, program))
     pythons = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or Path.home() / ".local" / "share" / "uv" / "python")
     read = (
         *needs.read,
@@ -318,12 +341,12 @@ def _uvx_request(args: tuple[str, ...]) -> _Request | None:
 # python.
 
 
-def _python(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> Needs:
+def _python(args: tuple[str, ...], env: Mapping[str, str], cwd: Path, program: str) -> Needs:
     folder = script_folder(args, cwd)
     return Needs(read=(folder,)) if folder else Needs()
 
 
-_PRESETS: dict[str, Callable[[tuple[str, ...], Mapping[str, str], Path], Needs]] = {
+_PRESETS: dict[str, Callable[[tuple[str, ...], Mapping[str, str], Path, str], Needs]] = {
     "npx": _npx,
     "uvx": _uvx,
     "python": _python,

@@ -164,6 +164,17 @@ def test_two_packages_share_no_folder(home):
     assert needs_of("npx", ("a", "x"), {}, home).write == needs_of("npx", ("a", "y"), {}, home).write
 
 
+@pytest.mark.parametrize("preset", ["npx", "uvx"])
+def test_a_stranger_does_not_fill_the_folder_of_my_package(preset, home):
+    mine = needs_of(preset, ("a",), {"API_KEY": "mine"}, home)
+    assert needs_of(preset, ("a",), {"API_KEY": "other"}, home).write == mine.write
+    for env in ({"npm_config_registry": "https://evil.example"}, {"UV_INDEX_URL": "https://evil.example"}):
+        assert needs_of(preset, ("a",), env, home).write != mine.write
+    for env in ({"NODE_OPTIONS": "--require=./x"}, {"PYTHONPATH": "."}, {"LD_PRELOAD": "x.so"}, {"PATH": "."}):
+        assert needs_of(preset, ("a",), env, home).write != mine.write
+    assert needs_of(preset, ("a",), {}, home, f"/evil/{preset}").write != mine.write
+
+
 def test_a_local_package_is_readable_and_has_its_own_folder(home):
     for name in ("one", "two"):
         (home / name / "package").mkdir(parents=True)
