@@ -539,13 +539,15 @@ def install_filter(machine: str) -> int:
 def start(command: list[str], machine: str) -> tuple[int, int]:
     """Start a command under the filter; return its process and the listener, which it waits for.
 
-    A filter is for a thread and what it starts, so a thread of its own makes both. It lives as long as the command,
-    which is killed with it.
+    A filter is for a thread and what it starts, so a thread of its own makes both. It never ends: the command is killed
+    with it, and nobody would answer what its own end opens.
     """
     results: list[int] = []
     errors: list[OSError] = []
     ready, done = os.pipe()
     parent = os.getpid()
+    endless = _thread.allocate_lock()
+    endless.acquire()
 
     def begin() -> None:
         try:
@@ -564,8 +566,8 @@ def start(command: list[str], machine: str) -> tuple[int, int]:
                 os._exit(FAILED)
         results.append(process)
         os.write(done, b"+")
-        with contextlib.suppress(ChildProcessError):  # its end was taken already
-            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+        with endless:
+            pass
 
     warnings.simplefilter("ignore")  # of Python 3.12, about a fork beside another thread
     _thread.start_new_thread(begin, ())
@@ -676,4 +678,6 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(status)  # the end of the interpreter would end the thread of the filter
