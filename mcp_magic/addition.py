@@ -35,6 +35,7 @@ from mcp_magic.config.parsing import (
     read_text,
     slug,
 )
+from mcp_magic.config.programs import source_of
 from mcp_magic.config.project import find_declaration, is_trusted, load_declaration, loosened, trust
 from mcp_magic.config.references import SERVICE, keyring_reference
 from mcp_magic.config.sandbox import Sandbox, make_sandbox, with_preset
@@ -342,6 +343,9 @@ async def plan_addition(
         if recipe.url is not None and not entry.name:
             own_name = name_of_url(what)
         notes += [f"in its description, {remark}" for remark in entry.remarks[:5]]
+    if recipe.command and not shutil.which(recipe.command):
+        todo = source_of(recipe.command)
+        notes.append(f"there is no {recipe.command} here, so it will not start{f': {todo}' if todo else ''}")
     own_name = check_name(name) if name else name_of_command("npx", [slug(own_name)])
     addition = Addition(own_name, recipe, file, source, entry if entry and entry.name else None, bundle, tuple(notes))
     addition = replace(addition, sandbox=_sandbox_of(addition, sandbox, folder))

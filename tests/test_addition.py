@@ -177,6 +177,15 @@ async def test_first_package_that_can_run_is_taken(host, place):
     assert message == "a/math has no package of the type npm; it has: cargo, remote."
 
 
+async def test_program_that_is_missing_is_said_before_the_yes(host, place, monkeypatch):
+    config = {"command": "uvx", "args": ["${__dirname}/main.py"]}
+    server = {"type": "python", "entry_point": "main.py", "mcp_config": config}
+    (place / "tool.mcpb").write_bytes(plain_bundle(server=server))
+    monkeypatch.setenv("PATH", str(place))
+    message = await refusal(DeniedError, host, "tool.mcpb")
+    assert "there is no uvx here, so it will not start: `%pip install uv` brings it" in message
+
+
 # Consent
 
 
