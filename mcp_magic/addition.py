@@ -143,9 +143,11 @@ class Addition:
 
     @property
     def code(self) -> str:
-        """A short code of all that is approved, but for the values that are filled in."""
+        """A short code of all that is approved, but for the values that you fill in."""
         table = self.marked({slot.key: f"<{slot.key}>" for slot in self.slots})
-        content = [self.name, str(self.file.path), table, self.recipe.digest, self.recipe.version, dict(self.stored)]
+        defaults = default_values(self.slots)  # they are filled in, and somebody else chooses them
+        content = [self.name, str(self.file.path), table, defaults, self.recipe.digest, self.recipe.version]
+        content.append(dict(self.stored))
         return sha256(json_text(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def rows(self, values: Values) -> list[tuple[str, str]]:
@@ -351,7 +353,7 @@ async def plan_addition(
     addition = replace(addition, sandbox=_sandbox_of(addition, sandbox, folder))
     if twin := next((own for own in file.servers if slug(own) == slug(own_name)), None):
         raise ConfigError(f"{file.path} has a server {twin!r}; `--name NAME` gives this one another name.")
-    if len(addition.runs({})) > MAX_SHOWN:
+    if len(addition.runs(default_values(addition.slots))) > MAX_SHOWN:
         raise ConfigError(
             f"the command of {own_name} is longer than {MAX_SHOWN:,} characters, so that nobody reads it."
         )

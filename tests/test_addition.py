@@ -203,6 +203,21 @@ async def test_nobody_who_can_be_asked_is_told_the_code_that_approves(host, plac
     assert (place / "mcp_magic.toml").is_file()
 
 
+async def test_code_approves_no_other_default(host, place):
+    def write(default: str) -> None:
+        hints = ("mode", "more")
+        arguments = [{"type": "positional", "valueHint": hint, "default": default} for hint in hints]
+        image = {"registryType": "oci", "identifier": f"x@sha256:{'a' * 64}", "packageArguments": arguments}
+        (place / "server.json").write_text(json.dumps({"name": "a/b", "packages": [image]}))
+
+    write("careful")
+    [code] = re.findall(r"with `--yes (\w+)`", await refusal(DeniedError, host, "server.json"))
+    write("careless")
+    assert f"--yes {code} approves something else" in await refusal(DeniedError, host, "server.json", yes=code)
+    write("x" * 3000)
+    assert "so that nobody reads it" in await refusal(ConfigError, host, "server.json")
+
+
 async def test_no_and_silence_write_nothing(host, place):
     (place / "tool.mcpb").write_bytes(plain_bundle())
 
