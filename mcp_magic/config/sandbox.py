@@ -170,7 +170,7 @@ def short_path(path: str) -> str:
         if folder in ("", os.sep):
             continue
         if path == folder:
-            return name
+            return "~" if path == home else name  # a short word for so much would deceive
         if path.startswith(folder + os.sep):
             rest = path[len(folder) + 1 :]
             return rest if name == "." else f"{name}{os.sep}{rest}"

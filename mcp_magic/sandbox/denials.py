@@ -102,6 +102,8 @@ def _paths(text: str, rights: Sandbox, folder: Path) -> Iterator[tuple[str, str]
         for word in words:
             if not word.isprintable() or (any(c.isspace() for c in word) and not word.startswith(("/", "~"))):
                 continue
+            if "," in word or os.pathsep in word:  # the line would have more words, which the server chooses
+                continue
             path = Path(absolute_path(word, folder))
             if (key := _missing_right(path, rights, writes=bool(_WRITES.search(line)))) == "write":
                 path = path if path.exists() else path.parent  # a rule needs something that exists

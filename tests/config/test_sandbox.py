@@ -221,3 +221,11 @@ def test_a_declaration_has_paths_relative_to_its_file(tmp_path):
         "processes": 4,
     }
     assert make_sandbox(table, tmp_path) == sandbox
+
+
+def test_the_home_is_called_so_where_it_is_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    sandbox = make_sandbox("read=.,write=out")
+    assert sandbox is not None
+    assert sandbox.line == "read=~,write=out"

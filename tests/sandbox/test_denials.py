@@ -129,3 +129,10 @@ async def test_a_start_that_was_refused_says_what_would_allow_it(host, folder):
     with pytest.raises(ServerExitedError) as raised:
         await host.connect([PYTHON, "-c", "open('other/file')"], name="box", sandbox="read=in")
     assert "its sandbox does not allow: read other/file. `--sandbox read=in,read=other/file` does" in str(raised.value)
+
+
+@pytest.mark.parametrize("word", ["{folder}/other,net=*,write=~", "{folder}/other:/root"])
+def test_a_server_adds_no_words_to_the_line(word, folder):
+    text = f"PermissionError: [Errno 13] Permission denied: '{word.format(folder=folder)}'"
+    assert "net=*" not in told(text)
+    assert "/root" not in told(text)
