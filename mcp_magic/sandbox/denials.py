@@ -35,7 +35,7 @@ _WRITES = re.compile(
 )
 
 _UNKNOWN_HOST = re.compile(
-    r"ENOTFOUND|EAI_AGAIN|name resolution|name or service not known|resolve host|failed to resolve|no such host"
+    r"\bENOTFOUND|EAI_AGAIN|name resolution|name or service not known|resolve host|failed to resolve|no such host"
     r"|nodename nor servname|dns error|failed to lookup address",
     re.IGNORECASE,
 )

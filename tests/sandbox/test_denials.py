@@ -100,6 +100,12 @@ def test_what_the_sandbox_allows_is_not_laid_on_it(text, folder):
     assert refusal(text, StdioSpec(command="x"), "box") == ""
 
 
+def test_a_module_that_is_not_found_is_no_host():
+    spec = StdioSpec(command="x", sandbox=make_sandbox("write=out"))
+    assert refusal("ModuleNotFoundError: No module named 'mcp'", spec, "box") == ""
+    assert "net" in refusal("getaddrinfo ENOTFOUND api.example.com", spec, "box")
+
+
 def test_a_text_of_a_stranger_is_bounded(folder):
     many = "\n".join(f"Permission denied: '{folder}/other/{n}'" for n in range(10_000))
     assert told(many).count("write other") == 1
