@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_magic._text import did_you_mean, join_names
+from mcp_magic._text import did_you_mean, join_names, json_text
 from mcp_magic.config.foreign import is_foreign, project_files, read_document
 from mcp_magic.config.masking import Concealed
 from mcp_magic.config.parsing import (
@@ -493,5 +493,11 @@ def trust_line(declaration: Declaration) -> str:
 
 
 def _key(declaration: Declaration) -> str:
-    """Return the line that records trust: a hash of path and content, because a path may contain a line end."""
-    return sha256(f"{declaration.source}\0{declaration.digest}".encode()).hexdigest()
+    """Return the line that records trust: a hash of path and content, because a path may contain a line end.
+
+    The rights of sandboxes count as content: a link, or a file that a `sandbox` names, may say something else later.
+    """
+    specs = {entry.name: entry.spec for entry in declaration.servers.values()}
+    tables = {n: s.sandbox.table for n, s in specs.items() if isinstance(s, StdioSpec) and s.sandbox is not None}
+    rights = f"\0{json_text(tables, sort_keys=True)}" if tables else ""
+    return sha256(f"{declaration.source}\0{declaration.digest}{rights}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.config.project import Step, find_declaration, load_declaration, parse_declaration, plan
+from mcp_magic.config.project import (
+    Step,
+    find_declaration,
+    is_trusted,
+    load_declaration,
+    parse_declaration,
+    plan,
+    trust,
+)
 from mcp_magic.config.servers import discover_servers, load_config
 from mcp_magic.config.specs import AuthOptions, HttpSpec, SseSpec, StdioSpec
 from mcp_magic.errors import ConfigError
@@ -338,3 +346,18 @@ def test_a_huge_file_or_a_pipe_is_refused_at_once(name, tmp_path):
     os.mkfifo(path)
     with pytest.raises(ConfigError, match="it is not a regular file"):
         load_declaration(path)
+
+
+@pytest.mark.parametrize("sandbox", ["'rights.toml'", "{ read = ['link'] }"])
+def test_trust_ends_where_a_sandbox_allows_more(tmp_path, monkeypatch, sandbox):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    file, rights, link = tmp_path / "mcp_magic.toml", tmp_path / "rights.toml", tmp_path / "link"
+    file.write_text(f"[servers.x]\ncommand = 'x'\nsandbox = {sandbox}\n")
+    rights.write_text("read = ['in']\n")
+    link.symlink_to(tmp_path / "in")
+    trust(load_declaration(file))
+    assert is_trusted(load_declaration(file))
+    rights.write_text("read = ['/']\n")
+    link.unlink()
+    link.symlink_to("/")
+    assert not is_trusted(load_declaration(file))
