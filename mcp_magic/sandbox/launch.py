@@ -92,6 +92,9 @@ def _say(text: str) -> None:
 def _run(command: list[str], policy: dict[str, Any], scratch: str, *, reads: bool = True) -> int:
     """Run a command; return its exit code, or the negative number of the signal that ended it."""
     variables = {"TMPDIR": scratch, "TMP": scratch, "TEMP": scratch, **policy["env"]}
+    for name in variables:  # sandlock would wait for ever
+        if not name or "=" in name:
+            return _fail(f"{name!r} cannot be the name of a variable")
     ended, end = os.pipe()
     _adopt_orphans()
     _wake_on_signals(end)

@@ -41,6 +41,13 @@ async def test_variables_of_the_server_do_not_reach_the_launcher(host, tmp_path)
 
 
 @needs_sandlock
+@pytest.mark.parametrize("name", ["", "A=B"])
+async def test_a_variable_that_cannot_be_is_named(host, name):
+    with pytest.raises(ConnectError, match=f"'{name}' cannot be the name of a variable"):
+        await host.connect(BOXED, name="box", sandbox=boxed(), env={name: "x"})
+
+
+@needs_sandlock
 async def test_limits_of_memory_and_processes_hold(host):
     connection = await host.connect(BOXED, name="box", sandbox=boxed("memory=300M", "processes=3"))
     assert (await connection.call("fill", size=20_000_000)).text == "20000000"
