@@ -24,6 +24,7 @@ from tests.support.bundled import load
 from tests.support.bundles import plain_bundle
 from tests.support.hosts import checked
 from tests.support.keyrings import backend  # noqa: F401
+from tests.support.processes import PYTHON
 from tests.support.registry_server import Answer, entry, npm, registry
 from tests.support.sandboxes import REPOSITORY, boxed, needs_sandlock
 
@@ -250,7 +251,9 @@ async def test_value_that_is_missing_is_named(host, place):
 
 
 @needs_sandlock
-async def test_server_is_tried_and_written_with_its_sandbox(host, place):
+async def test_server_is_tried_and_written_with_its_sandbox(host, place, monkeypatch):
+    monkeypatch.setattr(sys, "executable", PYTHON)
+    monkeypatch.setenv("PATH", f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}")
     (place / "tool.mcpb").write_bytes(plain_bundle())
     rights = boxed("read=data", "memory=1G")
     message = await refusal(DeniedError, host, "tool.mcpb", sandbox=rights)

@@ -30,7 +30,7 @@ def slowest(lines):
 NAMES = ("add", "subtract", "multiply", "divide", "power", "factorial", "statistics", "primes")
 CACHED = {
     "%mcp ca": ["call"],
-    "%mcp re": ["reconnect", "resources", "read", "replay", "record"],
+    "%mcp re": ["remove", "reconnect", "resources", "read", "replay", "record"],
     "%mcp --h": ["--help"],
     "%mcp connect --na": ["--name"],
     "%mcp connect http://x/mcp --tran": ["--transport"],

@@ -70,7 +70,7 @@ def test_up_connects_what_the_file_declares_once(kernel, folder, declared):
     assert not [process for process in processes if process.is_running()]
     assert len(kernel.process.children(recursive=True)) == 1
     server = kernel.process.children(recursive=True)[0]
-    server.kill()
+    server.terminate()
     server.wait(10)
     assert kernel.run("%mcp call math:echo a=1").ename == "SessionClosedError"
     assert done(kernel)["math"] == ("connect", "open"), "a server that died is connected again"

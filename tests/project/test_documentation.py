@@ -59,6 +59,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "docs/programs.md": {"openai:gpt-5": "needs a key", "Which of London": "needs a key"},
     "docs/sandbox.md": {
+        "--sandbox read=servers": "needs Python itself; tests/sandbox/test_launch.py",
         "npx -y": "needs npm; tests/sandbox/test_presets.py has a registry",
         "--name db": "no such server; tests/ipython/commands/test_behaviour.py",
         "db:query": "the same",

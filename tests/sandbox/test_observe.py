@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_magic.sandbox import behaviour
+from tests.support.processes import PYTHON
 
 PROGRAM = Path(behaviour.__file__).with_name("observe.py")
 
@@ -33,12 +34,12 @@ class Observed:
             file.write(moment.to_bytes(8, "little"))
 
     def words(self, *command: str) -> list[str]:
-        return [sys.executable, "-I", "-S", str(PROGRAM), str(self.folder), "--", *command]
+        return [PYTHON, "-I", "-S", str(PROGRAM), str(self.folder), "--", *command]
 
     def run(self, source: str, *arguments: str, **options) -> subprocess.CompletedProcess[bytes]:
         """Run Python code that has `os`, `sys`, `socket` and `subprocess`."""
         source = f"import os, sys, socket, subprocess\n{source}"
-        command = self.words(sys.executable, "-I", "-S", "-c", source, *arguments)
+        command = self.words(PYTHON, "-I", "-S", "-c", source, *arguments)
         return subprocess.run(command, capture_output=True, cwd=self.folder, timeout=60, **options)
 
     @property
@@ -140,7 +141,7 @@ except OSError: pass
 
 def test_what_happens_has_the_moment_that_the_host_counts(observed):
     source = "for line in sys.stdin: open(line.strip(), 'w').close(); print(line, end='', flush=True)"
-    command = observed.words(sys.executable, "-I", "-S", "-c", f"import sys\n{source}")
+    command = observed.words(PYTHON, "-I", "-S", "-c", f"import sys\n{source}")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, cwd=observed.folder, **pipes) as process:
         assert process.stdin is not None
@@ -198,7 +199,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [15])
 print("ready", flush=True)
 print("ended", signal.sigwait([15]), signal.sigtimedwait([15], 0))
 """
-    command = observed.words(sys.executable, "-I", "-S", "-c", source)
+    command = observed.words(PYTHON, "-I", "-S", "-c", source)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

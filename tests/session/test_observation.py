@@ -14,6 +14,7 @@ from mcp_magic.results.results import CheckFailedError
 from mcp_magic.session import observation
 from tests.environments import ROOT
 from tests.support.bundled import load
+from tests.support.processes import PYTHON
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a server is observed on Linux")
 
@@ -62,7 +63,7 @@ def connect(host, tmp_path):
     (tmp_path / "data.txt").touch()
 
     async def connect(*arguments: str, **options):
-        command = [sys.executable, "server.py", *arguments]
+        command = [PYTHON, "server.py", *arguments]
         return await host.connect(command, **{"name": "db", "cwd": tmp_path, "observe": True, **options})
 
     return connect

@@ -11,6 +11,7 @@ import pytest
 from mcp_magic import ArgumentsError, CommandError, ConfigError, TargetError, UnknownServerError
 from mcp_magic.results.results import CheckFailedError
 from tests.environments import ROOT
+from tests.support.processes import PYTHON
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a server is observed on Linux")
 
@@ -45,7 +46,7 @@ def db(magic):
     return magic
 
 
-LINE = f"connect --observe --name db -- {sys.executable} server.py"
+LINE = f"connect --observe --name db -- {PYTHON} server.py"
 
 
 async def test_a_line_shows_saves_and_checks(db):
@@ -71,7 +72,7 @@ async def test_a_line_shows_saves_and_checks(db):
 async def test_a_policy_is_a_sandbox(db):
     await db(LINE)
     await db("behaviour db --call 'query sql=x' --save db.toml")
-    await db(f"connect --sandbox db.toml --name inside -- {sys.executable} server.py")
+    await db(f"connect --sandbox db.toml --name inside -- {PYTHON} server.py")
     assert (await db("call inside:query sql=x")).text == ""
 
 
@@ -114,13 +115,13 @@ LINES: dict[str, tuple[type[Exception], str]] = {
 async def test_a_line_that_cannot_run_says_why(db, line):
     await db(LINE)
     kind, text = LINES[line]
-    assert text in await db.error(kind, line.format(python=sys.executable))
+    assert text in await db.error(kind, line.format(python=PYTHON))
 
 
 def test_a_line_of_a_terminal_calls_and_checks(tmp_path):
     (tmp_path / "server.py").write_text(SERVER)
     (tmp_path / "data.txt").touch()
-    program = [sys.executable, "-m", "mcp_magic", "--connect", f"--observe --name db -- {sys.executable} server.py 9"]
+    program = [PYTHON, "-m", "mcp_magic", "--connect", f"--observe --name db -- {PYTHON} server.py 9"]
     options = {"cwd": tmp_path, "capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
     line = [*program, "behaviour", "db", "--call", "query sql=x"]
     saved = subprocess.run([*line, "--save", "db.toml"], **options)
