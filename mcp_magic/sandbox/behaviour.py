@@ -25,7 +25,7 @@ from mcp_magic.display.text import one_line, visible
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -395,13 +395,16 @@ class Behaviour:
     def _allowed(self) -> dict[str, list[str]]:
         """Return the values of the table `sandbox`."""
         values: dict[str, list[str]] = {key: [] for key in ("read", "write", "net")}
+        own = {use.target.rstrip("/") for use in self.uses if use.kind == "write"}
         for use in self.uses:
             if use.kind == "host":
                 if ":" in use.target and not use.target.startswith(("unix:", "listens:")):
                     values["net"].append(use.target)
                 continue
             place = self.places.place(use.kind, use.target)
-            if place is None or place.target == self.places.temporary:  # a sandbox has temporary files of its own
+            if place is None:
+                continue
+            if place.target == self.places.temporary and not self._is_of_others(use, own):
                 continue
             target = self.places.library(use.target) if use.kind == "program" else ""
             if place.group:
@@ -419,6 +422,11 @@ class Behaviour:
             inner = {path for path in paths if any(path != other and _is_below(path, other) for other in paths)}
             values[key] = [path for path in paths if path not in inner]
         return {key: [*dict.fromkeys(words)] for key, words in values.items()}
+
+    def _is_of_others(self, use: Use, own: Collection[str]) -> bool:
+        """Whether a temporary file was there before: a sandbox has temporary files of its own, and not those."""
+        path = use.target.rstrip("/")
+        return use.kind == "read" and path not in {self.places.temporary, *own} and os.path.exists(path)
 
     def _relative(self, base: Path | None) -> Places:
         """Return what paths in a policy are relative to."""

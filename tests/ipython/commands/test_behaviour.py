@@ -72,7 +72,7 @@ async def test_a_line_shows_saves_and_checks(db):
 async def test_a_policy_is_a_sandbox(db):
     await db(LINE)
     await db("behaviour db --call 'query sql=x' --save db.toml")
-    await db(f"connect --sandbox db.toml,read={ROOT} --name inside -- {PYTHON} server.py")
+    await db(f"connect --sandbox db.toml --name inside -- {PYTHON} server.py")
     assert (await db("call inside:query sql=x")).text == ""
 
 
