@@ -442,7 +442,7 @@ class Behaviour:
         return lines
 
     def save(self, path: Path | str) -> Behaviour:
-        """Write what was done as a policy; return the behaviour with a note on it."""
+        """Write what was done as a policy; return the behaviour."""
         path = Path(path)
         write_text(path, self.policy(path.parent.resolve()))
         return self
@@ -465,7 +465,7 @@ class Behaviour:
                 if target and not policy.allows(tools, use.kind, target):
                     shown = target if use.kind == "host" else self.places.short(target)
                     lines[f"{subject} now {_does(use.kind, _shown(shown))}{after}"] = None
-            found[time.label] = [*lines]
+            found.setdefault(time.label, []).extend(lines)  # a tool may be called `start`, too
         if missing := [remark for remark in self.remarks if _UNRECORDED.search(remark)]:
             found["record"] = [f"{self.server} did more than could be recorded: {remark}" for remark in missing]
         return found

@@ -178,6 +178,14 @@ def test_several_differences_have_a_line_each(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["start", "background"])
+def test_a_tool_that_is_called_like_a_phase_hides_nothing_of_it(tmp_path, name):
+    behaviour().save(tmp_path / "db.toml")
+    uses = Use(name, (), "host", "1.2.3.4:80"), Use(1, (name,), "host", "5.6.7.8:80")
+    lines = behaviour(*uses, calls=[name]).differences(tmp_path / "db.toml")
+    assert [line.split()[3] for line in lines] == ["1.2.3.4:80", "5.6.7.8:80"]
+
+
 def test_check_fails_where_not_all_was_recorded(tmp_path):
     value = behaviour(*USES)
     value.save(tmp_path / "db.toml")
