@@ -38,7 +38,6 @@ GRACE_SECONDS = 1.5
 
 MARK = "sandbox: "  # begins the lines that this process writes to stderr
 
-_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of `<linux/prctl.h>`
 
 
@@ -209,7 +208,7 @@ def _wake_on_signals(end: int) -> None:
     """Write the number of each signal to the pipe."""
     os.set_blocking(end, False)
     signal.set_wakeup_fd(end, warn_on_full_buffer=False)
-    for number in _FORWARDED:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the last is not on Windows
         signal.signal(number, lambda *_: None)
 
 
@@ -255,10 +254,10 @@ def _kill_descendants() -> None:
 
 
 def _children() -> list[int]:
-    """Return the ids of the children of this process."""
+    """Return the ids of the children of this process; none where there is no /proc."""
     own = str(os.getpid())
     children = []
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
         if name.isdecimal():
             with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
@@ -269,7 +268,8 @@ def _children() -> list[int]:
 
 def _end_by(number: int) -> None:
     """End this process by a signal, so that its parent sees how the command ended."""
-    signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 

@@ -17,6 +17,12 @@ from tests.support.processes import PYTHON
 from tests.support.sandboxes import BOXED, REPOSITORY, boxed, needs_sandlock
 
 
+def test_a_system_without_a_signal_can_import_the_backends():
+    """Each server that is a command is started through them, also on Windows."""
+    lacking = "import signal; del signal.SIGHUP"
+    subprocess.run([PYTHON, "-c", f"{lacking}; import mcp_magic.sandbox.backends"], check=True, cwd=REPOSITORY)
+
+
 @needs_sandlock
 async def test_a_server_has_its_own_folder_and_the_variables_it_gets(host, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_KERNEL", "s3cr3t")
