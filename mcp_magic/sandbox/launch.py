@@ -48,28 +48,68 @@ def main(arguments: list[str]) -> int:
         command = arguments[arguments.index("--") + 1 :]
     except (KeyError, ValueError) as error:
         return _fail(f"no policy, or no command after --: {error!r}")
-    scratch = tempfile.mkdtemp(prefix="mcp_magic-sandbox-")
+    folder, remove = make_folder("launch")
+    os.mkdir(f"{folder}/scratch")
     try:
-        code = _prepare(policy["before"], scratch) if "before" in policy else 0
+        code = _prepare(policy["before"], folder) if "before" in policy else 0
         if code == 0:
-            code = _run(command, policy, scratch)
+            code = _run(command, policy, folder)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove()
     if code < 0:
         _end_by(-code)
     return code
 
 
-def _prepare(policy: dict[str, Any], scratch: str) -> int:
+def make_folder(program: str) -> tuple[str, Callable[[], None]]:
+    """Make a temporary folder for a program; return it and what removes it.
+
+    A process that is killed cannot remove its folder, so the next one for the same program does: this one locks its
+    own while it lives, and those that nobody locks are left over.
+    """
+    prefix, place = f"mcp_magic-{program}-", tempfile.gettempdir()
+    for name in os.listdir(place):
+        if name.startswith(prefix):
+            with suppress(OSError):  # somebody locks it, or it is not ours
+                _remove(f"{place}/{name}", _lock(f"{place}/{name}"))
+    fresh = tempfile.mkdtemp(prefix=f".{prefix}")  # by this name nobody looks for it, until it is locked
+    try:
+        lock = _lock(fresh)
+    except OSError:  # a disk without locks
+        return fresh, lambda: shutil.rmtree(fresh, ignore_errors=True)
+    folder = f"{place}/{os.path.basename(fresh)[1:]}"
+    os.rename(fresh, folder)
+    return folder, lambda: _remove(folder, lock)
+
+
+def _lock(folder: str) -> int:
+    """Lock a folder until the file that is returned is closed; raise OSError if another process has locked it."""
+    import fcntl  # which Windows does not have
+
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _remove(folder: str, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
+
+
+def _prepare(policy: dict[str, Any], folder: str) -> int:
     """Install the package of the server; return an exit code. Its output goes to stderr: stdout is the server's."""
     _say(f"installing {policy['package']}")
-    ours = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
     try:
-        code = _run(policy["command"], policy, scratch, reads=False)
+        code = _run(policy["command"], policy, folder, reads=False)
     finally:
-        os.dup2(ours, 1)
-        os.close(ours)
+        os.dup2(stdout, 1)
+        os.close(stdout)
     if code == 0:
         os.close(os.open(policy["stamp"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     elif code > 0 and os.access(policy["stamp"], os.F_OK):
@@ -88,8 +128,9 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _run(command: list[str], policy: dict[str, Any], scratch: str, *, reads: bool = True) -> int:
+def _run(command: list[str], policy: dict[str, Any], folder: str, *, reads: bool = True) -> int:
     """Run a command; return its exit code, or the negative number of the signal that ended it."""
+    scratch = f"{folder}/scratch"
     variables = {"TMPDIR": scratch, "TMP": scratch, "TEMP": scratch, **policy["env"]}
     for name in variables:  # sandlock would wait for ever
         if not name or "=" in name:
@@ -99,7 +140,7 @@ def _run(command: list[str], policy: dict[str, Any], scratch: str, *, reads: boo
     _wake_on_signals(end)
     try:
         start = _start_srt if "srt" in policy else _start_sandlock
-        pid, finish = start(command, policy, scratch, variables, reads)
+        pid, finish = start(command, policy, folder, variables, reads)
     except _RefusedError as error:
         return _fail(str(error))
     results = []
@@ -119,7 +160,7 @@ class _RefusedError(Exception):
 
 
 def _start_sandlock(
-    command: list[str], policy: dict[str, Any], scratch: str, variables: dict[str, str], reads: bool
+    command: list[str], policy: dict[str, Any], folder: str, variables: dict[str, str], reads: bool
 ) -> tuple[int, Callable[[], int]]:
     sys.path.append(policy["path"])
     try:
@@ -127,7 +168,7 @@ def _start_sandlock(
     except Exception as error:
         raise _RefusedError(f"sandlock cannot be imported: {error}") from None
     options = {**policy["sandlock"], "env": variables}
-    options["fs_writable"] = [*options["fs_writable"], scratch]
+    options["fs_writable"] = [*options["fs_writable"], f"{folder}/scratch"]
     try:
         process = Sandbox(**options).popen(command, stdin=StdioMode.INHERIT if reads else StdioMode.NULL)
     except Exception as error:
@@ -148,7 +189,7 @@ def _start_sandlock(
 
 
 def _start_srt(
-    command: list[str], policy: dict[str, Any], scratch: str, variables: dict[str, str], reads: bool
+    command: list[str], policy: dict[str, Any], folder: str, variables: dict[str, str], reads: bool
 ) -> tuple[int, Callable[[], int]]:
     """Start srt, which gets the server's variables under other names, so that they have no effect outside.
 
@@ -157,30 +198,24 @@ def _start_srt(
     import shlex
     import subprocess
 
-    folder = tempfile.mkdtemp(prefix="mcp_magic-srt-")
+    own, scratch = f"{folder}/srt", f"{folder}/scratch"
+    os.makedirs(own, exist_ok=True)
     settings = policy["settings"]
     files = settings["filesystem"]
-    own = {"denyRead": [scratch], "allowWrite": [scratch], "allowRead": [folder]}
-    files = {**files, **{key: [*files[key], *paths] for key, paths in own.items()}}
-    with os.fdopen(os.open(f"{folder}/settings.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+    more = {"denyRead": [scratch], "allowWrite": [scratch], "allowRead": [own]}
+    files = {**files, **{key: [*files[key], *paths] for key, paths in more.items()}}
+    with os.fdopen(os.open(f"{own}/settings.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump({**settings, "filesystem": files}, file)
     names = [name for name in variables if name.isidentifier() and name.isascii()]
     exports = "".join(f'export {name}="$MCP_MAGIC_{name}"; unset MCP_MAGIC_{name}; ' for name in names)
     line = f"{exports}exec {shlex.join(command)}"  # as one argument: srt would take options of the command as its own
     process = subprocess.Popen(
-        [policy["srt"], "--settings", f"{folder}/settings.json", "-c", line],
+        [policy["srt"], "--settings", f"{own}/settings.json", "-c", line],
         stdin=None if reads else subprocess.DEVNULL,
-        env={**os.environ, "TMPDIR": folder, **{f"MCP_MAGIC_{name}": variables[name] for name in names}},
+        env={**os.environ, "TMPDIR": own, **{f"MCP_MAGIC_{name}": variables[name] for name in names}},
         start_new_session=True,
     )
-
-    def finish() -> int:
-        try:
-            return process.wait()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    return process.pid, finish
+    return process.pid, process.wait
 
 
 def _unresolved(targets: list[str]) -> str:

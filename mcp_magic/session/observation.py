@@ -15,13 +15,13 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import finalize
 
 from mcp_magic._text import MAX_NAME, clean
 from mcp_magic.errors import TargetError
 from mcp_magic.sandbox.behaviour import BACKGROUND, KINDS, LATER, START, Behaviour, Places, Use, source_of
+from mcp_magic.sandbox.launch import make_folder
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ class Observation(Tap):
         if self._folder is None:
             import mmap  # which a Python in a browser does not have
 
-            folder = self._folder = Path(mkdtemp(prefix="mcp_magic-behaviour-"))
-            finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path, remove = make_folder("observe")
+            finalize(self, remove)
+            folder = self._folder = Path(path)
             folder.joinpath("log").touch(0o600)
             folder.joinpath("moment").write_bytes(bytes(8))
             with folder.joinpath("moment").open("r+b") as file:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -21,6 +23,28 @@ def test_a_system_without_a_signal_can_import_the_backends():
     """Each server that is a command is started through them, also on Windows."""
     lacking = "import signal; del signal.SIGHUP"
     subprocess.run([PYTHON, "-c", f"{lacking}; import mcp_magic.sandbox.backends"], check=True, cwd=REPOSITORY)
+
+
+MAKES = """
+from mcp_magic.sandbox.launch import make_folder
+print(make_folder("test")[0], flush=True)
+input()
+"""
+
+
+def test_a_folder_of_a_process_that_was_killed_is_removed_by_the_next(tmp_path):
+    folders, pipe = [], subprocess.PIPE
+    options = {"stdin": pipe, "stdout": pipe, "text": True, "cwd": REPOSITORY}
+    with ExitStack() as stack:
+        for kills in (True, False, False):
+            process = subprocess.Popen([PYTHON, "-c", MAKES], env={**os.environ, "TMPDIR": str(tmp_path)}, **options)
+            process = stack.enter_context(process)
+            folders.append(Path(process.stdout.readline().strip()))
+            if kills:
+                assert folders[0].is_dir()
+                process.kill()
+                process.wait()
+        assert {*tmp_path.iterdir()} == {*folders[1:]}
 
 
 @needs_sandlock
@@ -111,10 +135,12 @@ async def test_the_end_of_a_server_is_told_as_without_a_sandbox(host):
 @needs_sandlock
 async def test_a_session_that_is_opened_again_is_isolated_again(quick, tmp_path):
     connection = await quick.connect(BOXED, name="box", sandbox=boxed())
+    scratch = Path((await connection.call("variable", name="TMPDIR")).text)
     (launcher,) = psutil.Process().children()
     launcher.kill()
     await asyncio.to_thread(launcher.wait)
     connection = await quick.reconnect("box")
+    assert not scratch.parent.exists()
     with pytest.raises(ToolError, match="Permission denied"):
         await connection.call("write", path=str(tmp_path / "x"), text="")
 

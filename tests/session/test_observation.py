@@ -154,7 +154,7 @@ async def test_secrets_in_names_are_masked(host, connect):
 async def test_lines_that_the_server_adds_to_the_log_are_skipped(host, connect):
     db = await connect()
     tap = db.trace.find(observation.Observation)
-    [folder] = [word for word in tap.observed(db.spec).args if "mcp_magic-behaviour-" in word]
+    [folder] = [word for word in tap.observed(db.spec).args if "mcp_magic-observe-" in word]
     with Path(folder, "log").open("ab") as file:
         file.write(b'{}\n[1]\n[0, "host", "forged:1", true]\n[99, "host", "forged:2", 1]\n[0, [], "x", 1]\n\xff\n')
     assert "forged" not in str((await host.behaviour("db")).df)
