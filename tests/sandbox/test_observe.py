@@ -132,6 +132,7 @@ except OSError: pass
     with socket.socket(type=socket.SOCK_DGRAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("127.0.0.1", 5353))
+        server.settimeout(60)
         thread = threading.Thread(target=answer, args=[server])
         thread.start()
         assert observed.run(source).stdout == b"50\n", "the observer leaves the packet there"

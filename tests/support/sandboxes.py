@@ -14,8 +14,8 @@ REPOSITORY = Path(__file__).parents[2]
 BOXED = [PYTHON, str(Path(__file__).with_name("boxed_server.py"))]
 """The command of a server that tries what a sandbox refuses; it needs to read `REPOSITORY`."""
 
-needs_sandlock = pytest.mark.skipif(bool(Sandlock().problem()), reason="sandlock does not run here")
-
+PROBLEM = Sandlock().problem()
+needs_sandlock = pytest.mark.skipif(bool(PROBLEM), reason=PROBLEM)
 
 BIN = str(Path(PYTHON).parent)
 needs_uv = pytest.mark.skipif(not shutil.which("uvx", path=BIN), reason="uv is not installed")
