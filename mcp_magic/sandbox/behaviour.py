@@ -1,8 +1,8 @@
 """What a server did, by call: files read and written, hosts, programs; saved as a policy, and compared with one.
 
 A policy is a TOML file. Its table `sandbox` allows all of it together, for `--sandbox FILE`. `start`, `background` and
-`tools.NAME` say when it was done, for `--check`. What differs from run to run and says nothing is left out: the
-libraries of Python and Node, compiled files, devices such as /dev/null.
+`tools.NAME` say when it was done, for `--check`. What differs from run to run and says nothing is left out: where the
+server's own program is, the libraries of Python and Node, compiled files, devices such as /dev/null.
 """
 
 from __future__ import annotations
@@ -274,6 +274,7 @@ class Behaviour:
         calls: The tools that were called, in the order of the calls.
         places: Its folder, and what paths are relative to.
         remarks: What could not be observed.
+        program: The file that its command runs, which differs from machine to machine.
         note: What to do next, or "".
     """
 
@@ -283,6 +284,7 @@ class Behaviour:
     calls: Sequence[str]
     places: Places
     remarks: Sequence[str] = ()
+    program: str = ""
     note: str = field(default="", compare=False)
 
     @property
@@ -373,9 +375,11 @@ class Behaviour:
         return "\n".join(lines) + "\n"
 
     def _exact(self, use: Use) -> str:
-        """Return the target of a use as a policy has it by time; "" for what differs from run to run."""
+        """Return the target of a use as a policy has it by time; "" for what says nothing about another run."""
         if use.kind == "host":
             return use.target
+        if (use.call, use.kind, use.target) == (START, "program", self.program):
+            return ""
         place = self.places.place(use.kind, use.target)
         if place is None or place.group:
             return ""

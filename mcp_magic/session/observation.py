@@ -53,6 +53,7 @@ class Observation(Tap):
         self._folder: Path | None = None
         self._shared: Any = None
         self._place = "/"
+        self._program = ""
         self._running: dict[str, int] = {}  # the id of a request -> the number of the call
         self._moments = [Moment(START)]
         self._phase = START
@@ -83,7 +84,7 @@ class Observation(Tap):
             folder.joinpath("moment").write_bytes(bytes(8))
             with folder.joinpath("moment").open("r+b") as file:
                 self._shared = mmap.mmap(file.fileno(), 8)
-        self._place = place
+        self._place, self._program = place, os.path.realpath(command)
         self.ended()
         args = ("-I", "-S", str(PROGRAM), str(self._folder), "--", command, *program.args)
         return replace(program, command=sys.executable, args=args)
@@ -127,15 +128,19 @@ class Observation(Tap):
 
     def behaviour(self, server: str, spec: StdioSpec, mask: Callable[[str], str]) -> Behaviour:
         """Return what was used so far; `mask` hides the secrets in names."""
+
+        def text_of(path: str) -> str:
+            return clean(mask(path.encode("utf-8", "backslashreplace").decode()))
+
         counts, remarks = self._read()
         uses: list[Use] = []
         for (number, kind, target), count in counts.items():
             moment = self._moments[number]
-            text = clean(mask(target.encode("utf-8", "backslashreplace").decode()))
             tools = tuple(self.calls[call - 1] for call in moment.calls)
             for call in moment.calls or (moment.phase,):
-                uses.append(Use(call, tools, kind, text, count, len(moment.calls) < 2))
-        return Behaviour(server, spec.where, uses, [*self.calls], Places(self._place), [mask(text) for text in remarks])
+                uses.append(Use(call, tools, kind, text_of(target), count, len(moment.calls) < 2))
+        places, program = Places(self._place), text_of(self._program)
+        return Behaviour(server, spec.where, uses, [*self.calls], places, [mask(text) for text in remarks], program)
 
     def _read(self) -> tuple[dict[tuple[int, str, str], int], list[str]]:
         """Return (moment, kind, target) -> how often, and the remarks."""

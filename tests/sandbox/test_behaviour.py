@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,15 @@ def test_check_tells_what_a_policy_does_not_have(tmp_path, use, line):
         value.check(tmp_path / "db.toml")
     assert str(failure.value) == f"db: {line}, which db.toml does not have"
     assert failure.value.result is value
+
+
+def test_another_machine_has_another_path_of_the_program(tmp_path):
+    start = Use("start", (), "program", "/opt/tool/bin/python3")
+    replace(behaviour(start), program=start.target).save(tmp_path / "db.toml")
+    assert tomllib.loads((tmp_path / "db.toml").read_text())["start"] == {}
+    uses = [Use("start", (), "program", "/usr/bin/python3"), Use(1, ("send",), "program", "/usr/bin/python3")]
+    value = replace(behaviour(*uses), program="/usr/bin/python3")
+    assert value.differences(tmp_path / "db.toml") == ["send now runs /usr/bin/python3"]
 
 
 SAME = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from mcp_magic.results.results import CheckFailedError
 from mcp_magic.session import observation
 from tests.environments import ROOT
 from tests.support.bundled import load
-from tests.support.processes import PYTHON
+from tests.support.processes import PYTHON, children
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a server is observed on Linux")
 
@@ -87,6 +88,7 @@ async def test_each_call_has_what_it_used(host, connect):
         "search": ["read ./data.txt"],
         "send": ["write ./out.txt", "host 127.0.0.1:9", f"program {os.path.realpath('/usr/bin/true')}"],
     }
+    assert "programs" not in tomllib.loads(behaviour.policy())["start"], "the server itself"
     assert ("start", "./server.py") in {(row["call"], row["target"]) for row in behaviour.rows()}
     assert behaviour.note == ""
     assert repr(db.spec).startswith("StdioSpec(command='")
@@ -137,10 +139,11 @@ async def test_behaviour_goes_on_after_a_server_died(host, connect):
 
 async def test_observed_server_ends_with_its_session(host, connect):
     db = await connect()
+    (observer,) = children("observe.py")
+    processes = [observer, *observer.children()]
+    assert len(processes) == 2
     await db.close()
-    folder = Path("/proc")
-    lines = [path.joinpath("cmdline").read_bytes() for path in folder.iterdir() if path.joinpath("cmdline").is_file()]
-    assert not [line for line in lines if str(db.spec.cwd).encode() in line]
+    assert [process for process in processes if process.is_running()] == []
 
 
 async def test_secrets_in_names_are_masked(host, connect):
