@@ -15,7 +15,7 @@ It is no guard: a program with several threads can change an argument after it w
 opens and connects without system calls, is answered as by a kernel that does not have it.
 
 The host starts this file as a program (`python -I -S`), and it imports nothing of the package, so that a server starts
-some 30 ms later, and not a second.
+some 40 ms later, and not a second.
 """
 
 from __future__ import annotations
