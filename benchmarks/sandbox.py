@@ -33,25 +33,25 @@ async def _run(connects: int, calls: int) -> list[Result]:
     isolated = replace(plain, sandbox=make_sandbox(f"read={ROOT}"))
     async with Host() as host:
         await host.connect_spec(plain, "first")  # imports the SDK, which no other connect does again
-        taken = Pairs()
+        connect_times = Pairs()
         for _ in range(connects):
-            for spec, seconds in ((isolated, taken.ours), (plain, taken.theirs)):
+            for spec, seconds in ((isolated, connect_times.ours), (plain, connect_times.theirs)):
                 started = time.perf_counter()
                 await host.connect_spec(spec, "math")
                 seconds.append(time.perf_counter() - started)
                 await host.disconnect("math")
         inside = await host.connect_spec(isolated, "inside")
         outside = await host.connect_spec(plain, "outside")
-        called = await async_pairs(
+        call_times = await async_pairs(
             lambda: inside.call(servers.TOOL, servers.ADD),
             lambda: outside.call(servers.TOOL, servers.ADD),
             calls,
             settle=host.trace.settle,
         )
-    slower = statistics.median(a - b for a, b in zip(taken.ours, taken.theirs, strict=True))
-    note = f"{statistics.median(taken.ours):.2f} s instead of {statistics.median(taken.theirs):.2f} s"
+    slower = statistics.median(a - b for a, b in zip(connect_times.ours, connect_times.theirs, strict=True))
+    note = f"{statistics.median(connect_times.ours):.2f} s instead of {statistics.median(connect_times.theirs):.2f} s"
     # sandlock looks at each `send` on a socket (30 us), and asyncio wakes itself by three of them in a call
     return [
         at_most("connect inside a sandbox, longer by", slower, CONNECT_SECONDS, "s", note),
-        compared("call inside a sandbox", called, goal=CALL_RATIO, group=64),
+        compared("call inside a sandbox", call_times, goal=CALL_RATIO, group=64),
     ]

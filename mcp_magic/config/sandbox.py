@@ -95,7 +95,7 @@ class Sandbox:
         """Return the table for a file in a folder, with paths relative to it where they are in it."""
         table = self.table
         for key in table.keys() & {*_PATH_KEYS}:
-            table[key] = [os.path.relpath(p, folder) if _is_below(p, str(folder)) else p for p in table[key]]
+            table[key] = [os.path.relpath(p, folder) if is_below(p, str(folder)) else p for p in table[key]]
         return table if self.memory is None else {**table, "memory": _size_text(self.memory)}
 
     def describe(self, script: str = "") -> str:
@@ -389,7 +389,7 @@ def _of_srt(settings: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
         values |= {key: _words(table.get(key), section, key) for key in keys}
     write = [absolute_path(word, base) for word in values["allowWrite"]]
     for word in values["denyWrite"]:
-        if any(_is_below(absolute_path(word, base), folder) for folder in write):
+        if any(is_below(absolute_path(word, base), folder) for folder in write):
             raise FieldError(
                 f"{word!r} is below a folder of allowWrite, and cannot be kept from writing only; name narrower "
                 "folders in allowWrite.",
@@ -414,7 +414,8 @@ def _of_srt(settings: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
     return {"read": [os.sep], "write": values["allowWrite"], "deny": values["denyRead"], "net": net}
 
 
-def _is_below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
+    """Whether an absolute path is a folder or in it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 

@@ -167,11 +167,13 @@ def _behind_shim(command: Path) -> Path:
         return command
     try:
         words = [program, "which", command.name]
-        done = subprocess.run(words, cwd=Path.home(), capture_output=True, text=True, timeout=SHIM_SECONDS, check=False)
+        answer = subprocess.run(
+            words, cwd=Path.home(), capture_output=True, text=True, timeout=SHIM_SECONDS, check=False
+        )
     except (OSError, ValueError, subprocess.SubprocessError):
         return command
-    found = Path(done.stdout.strip())
-    return found if found.is_absolute() and found.is_file() else command
+    file = Path(answer.stdout.strip())
+    return file if file.is_absolute() and file.is_file() else command
 
 
 SHIM_SECONDS = 10.0  # a manager answers in a tenth of one
@@ -293,12 +295,12 @@ class Sandlock:
 
     def _policy(self, step: Step) -> dict[str, Any]:
         sandbox = step.sandbox
-        found = find_spec("sandlock")
-        assert found is not None
-        assert found.origin is not None
+        package = find_spec("sandlock")
+        assert package is not None
+        assert package.origin is not None
         limits = {"max_memory": sandbox.memory, "max_processes": sandbox.processes}
         return {
-            "path": str(Path(found.origin).parent.parent),
+            "path": str(Path(package.origin).parent.parent),
             "sandlock": {
                 "fs_readable": _existing((*SYSTEM, *step.reads, *sandbox.read)),
                 "fs_writable": _existing((*DEVICES, *sandbox.write)),
@@ -437,15 +439,15 @@ def isolated(spec: StdioSpec) -> StdioSpec:
     presets = with_preset(spec.sandbox, spec.command, spec.args).preset
     program = str(Path(command).absolute()) if os.sep in spec.command else ""
     needs = [needs_of(preset, spec.args, spec.env, cwd, program) for preset in presets]
-    given = dict(spec.env)
+    own = dict(spec.env)
     file = Path(command).absolute()
     is_of_path = os.sep not in spec.command and "PATH" not in spec.env  # a project's file could name any program
     if is_of_path and (behind := _behind_shim(file)) != file:
         file = behind  # and what it starts by name is to be no shim either
-        given["PATH"] = os.pathsep.join((str(file.parent), path))
-    env = {**{name: value for need in needs for name, value in need.env.items()}, **given}
+        own["PATH"] = os.pathsep.join((str(file.parent), path))
+    env = {**{name: value for need in needs for name, value in need.env.items()}, **own}
     server = Program(str(file), spec.args, env, str(cwd))
-    before = _preparation(replace(server, env=given), spec.sandbox, needs)
+    before = _preparation(replace(server, env=own), spec.sandbox, needs)
     refuses = (*OWNING_CALLS, *(() if spec.sandbox.write else CHANGING_CALLS))
     step = Step(server, _extended(spec.sandbox, needs), _reads(server, needs), refuses)
     launcher = backend.wrap(step, before)

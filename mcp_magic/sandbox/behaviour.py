@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean, join_names, plural
 from mcp_magic.config.parsing import kind_of, parse_toml, read_text, write_text
+from mcp_magic.config.sandbox import is_below
 from mcp_magic.display.document import parts_text, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line, visible
@@ -132,9 +133,9 @@ class Places:
             if _SETTINGS.fullmatch(path):
                 return Place(path, "libraries")
         for cache in _CACHES:
-            if _is_below(path, root := f"{self.home}/{cache}"):
+            if is_below(path, root := f"{self.home}/{cache}"):
                 return Place(self.short(root), "caches")
-        if _is_below(path, self.temporary) and not _is_below(path, self.folder):
+        if is_below(path, self.temporary) and not is_below(path, self.folder):
             return Place(self.temporary)  # the names in it differ from run to run
         return Place(self.short(path))
 
@@ -148,7 +149,7 @@ class Places:
     def short(self, path: str) -> str:
         """Return a path relative to the folder of the server or to the home, if it is below one of them."""
         for folder, name in ((self.folder, "."), (self.home, "~")):
-            if folder != "/" and _is_below(path, folder):
+            if folder != "/" and is_below(path, folder):
                 return name + path[len(folder) :]
         return path
 
@@ -160,10 +161,6 @@ def source_of(path: str) -> str:
     ('/srv/app/tools.py', '/srv/app/a.pyc')
     """
     return re.sub(r"/__pycache__/([^/.]+)\.[^/]*\.pyc$", r"/\1.py", path)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _crowded(paths: Iterable[str], short: Callable[[str], str] = str) -> dict[str, str]:
@@ -206,7 +203,7 @@ class Policy:
             return bool({target, "*"} & hosts) or target.rpartition(":")[0] in {h for h in hosts if ":" not in h}
         keys = ("read", "write", "programs") if kind == "read" else (_KEYS[kind],)
         paths = [path for table in tables for key in keys for path in table[key]]
-        return any(target == path or (not path.endswith("/") and _is_below(target, path)) for path in paths)
+        return any(target == path or (not path.endswith("/") and is_below(target, path)) for path in paths)
 
 
 def read_policy(path: Path) -> Policy:
@@ -218,12 +215,12 @@ def read_policy(path: Path) -> Policy:
     else:
         base = str(path.parent.resolve())
         tools = data.get("tools", {})
-        named = {name: data[name] for name in (START, BACKGROUND) if name in data}
-        if not (isinstance(tools, dict) and (named or tools or "sandbox" in data)):
+        tables = {name: data[name] for name in (START, BACKGROUND) if name in data}
+        if not (isinstance(tools, dict) and (tables or tools or "sandbox" in data)):
             raise ConfigError(f"{path} is no behaviour; `%mcp behaviour SERVER --save {path.name}` writes one.")
-        if not (named or tools):
-            named = {"sandbox": data["sandbox"]}
-        phases = {name: _table(path, base, name, table) for name, table in named.items()}
+        if not (tables or tools):
+            tables = {"sandbox": data["sandbox"]}
+        phases = {name: _table(path, base, name, table) for name, table in tables.items()}
         return Policy(path, phases, {name: _table(path, base, f"tools.{name}", table) for name, table in tools.items()})
     raise ConfigError(problem)
 
@@ -318,17 +315,17 @@ class Behaviour:
     def _rows_of(self, uses: Sequence[Use]) -> list[dict[str, Any]]:
         rows = []
         for kind in KINDS:
-            chosen = [use for use in _telling(uses) if use.kind == kind]
-            found: Mapping[str, int] = self._hosts(chosen) if kind == "host" else self._paths(kind, chosen)
-            rows += [{"kind": kind, "target": _shown(target), "times": times} for target, times in found.items()]
+            selection = [use for use in _telling(uses) if use.kind == kind]
+            counts: Mapping[str, int] = self._hosts(selection) if kind == "host" else self._paths(kind, selection)
+            rows += [{"kind": kind, "target": _shown(target), "times": times} for target, times in counts.items()]
         return rows
 
     @staticmethod
     def _hosts(uses: Sequence[Use]) -> dict[str, int]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for use in uses:
-            found[use.target] += use.count
-        return found
+            counts[use.target] += use.count
+        return counts
 
     def _paths(self, kind: str, uses: Sequence[Use]) -> dict[str, int]:
         """Return target -> how often, with one entry for libraries and one for a folder with many files."""
@@ -342,13 +339,13 @@ class Behaviour:
                     own[place.target] += use.count
         folders = _crowded(own)
         members = Counter(folders.values())
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for target, count in own.items():
             folder = folders[target]
-            found[f"{folder}/ ({members[folder]} files)" if folder != target else target] += count
+            counts[f"{folder}/ ({members[folder]} files)" if folder != target else target] += count
         words = {"libraries": "interpreter and libraries", "caches": "caches of installers"}
-        named = {f"{words[group]} ({plural(len(files), 'files')})": len(files) for group, files in groups.items()}
-        return {**named, **found}
+        totals = {f"{words[group]} ({plural(len(files), 'files')})": len(files) for group, files in groups.items()}
+        return {**totals, **counts}
 
     # The policy
 
@@ -423,7 +420,7 @@ class Behaviour:
                 for path in _crowded(values[key], self.places.short).values()
                 if key == "write" or os.path.lexists(path)
             ]
-            inner = {path for path in paths if any(path != other and _is_below(path, other) for other in paths)}
+            inner = {path for path in paths if any(path != folder and is_below(path, folder) for folder in paths)}
             values[key] = [path for path in paths if path not in inner]
         return {key: [*dict.fromkeys(words)] for key, words in values.items()}
 
@@ -458,7 +455,7 @@ class Behaviour:
     def differences_by_time(self, path: Path | str) -> dict[str, list[str]]:
         """Return the same by tool, `start` and `background`, also those without a difference."""
         policy = read_policy(Path(path))
-        found: dict[str, list[str]] = {}
+        differences: dict[str, list[str]] = {}
         for time, uses in self._by_time().items():
             tools = time.names if time.is_call else ()
             subject = time.label if time.is_call else self.server
@@ -467,12 +464,12 @@ class Behaviour:
             for use in _telling(uses):
                 target = self._exact(use)
                 if target and not policy.allows(tools, use.kind, target):
-                    shown = target if use.kind == "host" else self.places.short(target)
-                    lines[f"{subject} now {_does(use.kind, _shown(shown))}{after}"] = None
-            found.setdefault(time.label, []).extend(lines)  # a tool may be called `start`, too
+                    place = target if use.kind == "host" else self.places.short(target)
+                    lines[f"{subject} now {_does(use.kind, _shown(place))}{after}"] = None
+            differences.setdefault(time.label, []).extend(lines)  # a tool may be called `start`, too
         if missing := [remark for remark in self.remarks if _UNRECORDED.search(remark)]:
-            found["record"] = [f"{self.server} did more than could be recorded: {remark}" for remark in missing]
-        return found
+            differences["record"] = [f"{self.server} did more than could be recorded: {remark}" for remark in missing]
+        return differences
 
     def check(self, path: Path | str) -> None:
         """Raise CheckFailedError where something was done that a policy does not have."""

@@ -135,7 +135,7 @@ def _run(command: list[str], policy: dict[str, Any], folder: str, *, reads: bool
     for name in variables:  # sandlock would wait for ever
         if not name or "=" in name:
             return _fail(f"{name!r} cannot be the name of a variable")
-    ended, end = os.pipe()
+    wake, end = os.pipe()
     _adopt_orphans()
     _wake_on_signals(end)
     try:
@@ -150,7 +150,7 @@ def _run(command: list[str], policy: dict[str, Any], folder: str, *, reads: bool
         os.write(end, b"\0")
 
     threading.Thread(target=wait, daemon=True).start()
-    _watch(ended, pid)
+    _watch(wake, pid)
     _kill_descendants()
     return results[0]
 
@@ -247,10 +247,10 @@ def _wake_on_signals(end: int) -> None:
         signal.signal(number, lambda *_: None)
 
 
-def _watch(ended: int, pid: int) -> None:
+def _watch(wake: int, pid: int) -> None:
     """Return when the command has ended; forward signals to it, and kill it if it stays after one."""
     poll = select.poll()
-    poll.register(ended, select.POLLIN)
+    poll.register(wake, select.POLLIN)
     with suppress(OSError, AttributeError):  # the parent is gone or in another namespace; macOS has no such thing
         poll.register(os.pidfd_open(os.getppid()), select.POLLIN)
     timeout = None
@@ -261,11 +261,11 @@ def _watch(ended: int, pid: int) -> None:
             timeout = GRACE_SECONDS * 1000
             continue
         for file, _ in events:
-            if file != ended:  # the parent has ended: stdin is closed, which most servers take as their end
+            if file != wake:  # the parent has ended: stdin is closed, which most servers take as their end
                 poll.unregister(file)
                 timeout = GRACE_SECONDS * 1000
                 continue
-            for number in os.read(ended, 512):
+            for number in os.read(wake, 512):
                 if number == 0:
                     return
                 _signal(pid, number)

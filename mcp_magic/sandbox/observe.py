@@ -455,7 +455,7 @@ def _recvfrom(observer: Observer, pid: int, a: Sequence[int]) -> None:
     observer.answer(pid, a[0], a[1], a[2])
 
 
-_MACHINES = ("x86_64", "aarch64")
+_MACHINES = (*CONVENTIONS,)
 
 CALLS: tuple[tuple[str, tuple[int | None, int | None], Handle], ...] = (
     ("open", (2, None), _open),
@@ -544,7 +544,7 @@ def start(command: list[str], machine: str) -> tuple[int, int]:
     """
     results: list[int] = []
     errors: list[OSError] = []
-    ready, done = os.pipe()
+    ready, tell = os.pipe()
     parent = os.getpid()
     endless = _thread.allocate_lock()
     endless.acquire()
@@ -555,7 +555,7 @@ def start(command: list[str], machine: str) -> tuple[int, int]:
             process = os.fork()
         except OSError as error:
             errors.append(error)
-            os.write(done, b"-")
+            os.write(tell, b"-")
             return
         if process == 0:
             try:
@@ -565,7 +565,7 @@ def start(command: list[str], machine: str) -> tuple[int, int]:
             finally:
                 os._exit(FAILED)
         results.append(process)
-        os.write(done, b"+")
+        os.write(tell, b"+")
         with endless:
             pass
 
@@ -573,7 +573,7 @@ def start(command: list[str], machine: str) -> tuple[int, int]:
     _thread.start_new_thread(begin, ())
     os.read(ready, 1)
     os.close(ready)
-    os.close(done)
+    os.close(tell)
     if errors:
         raise errors[0]
     listener, process = results
@@ -598,13 +598,13 @@ def watch(process: int, listener: int, observer: Observer, machine: str) -> None
         fcntl.ioctl(listener, _SET_FLAGS, 1)
     poll = select.poll()
     poll.register(listener, select.POLLIN)
-    ended = os.pidfd_open(process)
-    poll.register(ended, select.POLLIN)
+    end = os.pidfd_open(process)
+    poll.register(end, select.POLLIN)
     while True:
         events = poll.poll(IDLE if observer.log.is_behind else None)
         if not events:
             observer.log.flush()
-        if any(number == ended or event & select.POLLHUP for number, event in events):
+        if any(number == end or event & select.POLLHUP for number, event in events):
             return
         for _ in events:
             _take(listener, observer, handles)

@@ -208,10 +208,10 @@ class _Hosts:
     all: tuple[str, ...]
 
 
-def _hosts(own: Sequence[str], named: Sequence[str], default: Sequence[str]) -> _Hosts:
+def _hosts(own: Sequence[str], command: Sequence[str], default: Sequence[str]) -> _Hosts:
     """Return the hosts of URLs of the user's own, of URLs that a command names, and the default ones."""
     hosts = [*filter(None, map(_host, own)), *default]
-    return _Hosts(tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys([*filter(None, map(_host, named)), *hosts])))
+    return _Hosts(tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys([*filter(None, map(_host, command)), *hosts])))
 
 
 # npx, and `npm exec`.
@@ -230,7 +230,7 @@ def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path, program: str)
     # not those that `env` names: the `cafile` of a project's settings may be any file
     lines = _npm_lines(Path.home() / ".npmrc")
     urls = [value for key, value in lines if key == "registry" or key.endswith((":registry", "proxy"))]
-    named = [*_values(args, "--registry"), env.get("npm_config_registry", "")]
+    command_urls = [*_values(args, "--registry"), env.get("npm_config_registry", "")]
     cafile = [value for key, value in lines if key == "cafile" and Path(value).is_file()]
 
     def variables(cache: Path) -> dict[str, str]:
@@ -243,7 +243,7 @@ def _npx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path, program: str)
         }
 
     own = _own(env, program)
-    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, named, (NPM_REGISTRY,)), variables, own)
+    needs = _needs(_npx_request(args), "npx", cwd, _hosts(urls, command_urls, (NPM_REGISTRY,)), variables, own)
     return Needs(**{**vars(needs), "read": (*needs.read, *cafile), "programs": ("node", "npm")})
 
 
@@ -270,12 +270,12 @@ def _npx_request(args: tuple[str, ...]) -> _Request | None:
     rest = args[len(start) :]
     index = _first_word(rest, _NPX_VALUED)
     options = rest[:index]
-    named = _values(options, "-p", "--package")
+    packages = _values(options, "-p", "--package")
     word = rest[index + 1 : index + 2] if rest[index : index + 1] == ("--",) else rest[index : index + 1]
-    if any(option in ("-c", "--call") or option.startswith("--call=") for option in rest) or not (named or word):
+    if any(option in ("-c", "--call") or option.startswith("--call=") for option in rest) or not (packages or word):
         return None
-    install = (*start, *options, *(() if named else ("--package", *word)), "-c", "true")
-    return _Request(install, named or word, (*start, *options, *word))
+    install = (*start, *options, *(() if packages else ("--package", *word)), "-c", "true")
+    return _Request(install, packages or word, (*start, *options, *word))
 
 
 # uvx, and `uv tool run`.
@@ -305,15 +305,17 @@ def _uvx(args: tuple[str, ...], env: Mapping[str, str], cwd: Path, program: str)
         tomllib.loads(text)
     urls = re.findall(r"https?://[^\s\"',\]]+", text)
     readable = bool(text) and not any("@" in _authority(url) for url in urls)  # not one with a password
-    named: list[str] = []
+    command_urls: list[str] = []
     for value in (*_values(args, *_UV_URLS), *(env.get(name, "") for name in _UV_URL_VARIABLES)):
-        named += [word.rpartition("=")[2] if word.partition("=")[0].isidentifier() else word for word in value.split()]
+        command_urls += [
+            word.rpartition("=")[2] if word.partition("=")[0].isidentifier() else word for word in value.split()
+        ]
 
     def variables(cache: Path) -> dict[str, str]:
         places = {"UV_CACHE_DIR": str(cache / "uv"), "UV_TOOL_DIR": str(cache / "tools")}
         return places if readable or not settings.exists() else {**places, "UV_NO_CONFIG": "1"}
 
-    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, named, PYPI), variables, _own(env, program))
+    needs = _needs(_uvx_request(args), "uvx", cwd, _hosts(urls, command_urls, PYPI), variables, _own(env, program))
     pythons = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or Path.home() / ".local" / "share" / "uv" / "python")
     read = (
         *needs.read,

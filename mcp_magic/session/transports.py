@@ -486,10 +486,7 @@ def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
     async def remember(response: httpx2.Response) -> None:
         if LOG_IN in response.request.extensions:
             return
-        method, headers = (
-            response.request.method,
-            dict(response.headers.items()),
-        )  # read at once: each look-up is a walk
+        method, headers = response.request.method, dict(response.headers.items())  # at once: each look-up is a walk
         cookies = response.headers.get_list("set-cookie") if "set-cookie" in headers else ()
         wire.recorder.http(method, response.status_code, headers, cookies)
         if method == "POST" and (attempt := current_attempt.get()) is not None:
