@@ -32,7 +32,7 @@ input()
 """
 
 
-def test_a_folder_of_a_process_that_was_killed_is_removed_by_the_next(tmp_path):
+def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path):
     folders, pipe = [], subprocess.PIPE
     options = {"stdin": pipe, "stdout": pipe, "text": True, "cwd": REPOSITORY}
     with ExitStack() as stack:
