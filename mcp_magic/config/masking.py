@@ -162,6 +162,17 @@ def credentials(value: str) -> frozenset[str]:
     return frozenset({value, word, decoded, decoded.partition(":")[2]} - {""})
 
 
+def inner_secrets(secret: str) -> frozenset[str]:
+    """Return a secret and those inside it: of `Bearer x` and `Basic x`, and user info and query of a URL.
+
+    >>> sorted(inner_secrets("Bearer sesame")), sorted(inner_secrets("postgresql://me:sesame@db.example/x"))
+    (['Bearer sesame', 'sesame'], ['me:sesame', 'postgresql://me:sesame@db.example/x', 'sesame'])
+    """
+    if secret[:7].lower().startswith(("basic ", "bearer ")):
+        return credentials(secret)
+    return frozenset({secret}) | (url_secrets(secret) if "://" in secret else frozenset())
+
+
 def cookie_secrets(name: str, value: str) -> frozenset[str]:
     """Return the values of cookies: of all in a `Cookie` header, of the only one in `Set-Cookie`.
 
@@ -621,13 +632,12 @@ class Masker:
         self.know(value for value in answered.values() if isinstance(value, str))
 
     def learn(self, value: Any) -> None:
-        """Remember the texts in a secret value, also the credentials in `Basic x` and `Bearer x`."""
+        """Remember the texts in a secret value, and the secrets inside them."""
         if isinstance(value, dict | list):
             for inner in value.values() if isinstance(value, dict) else value:
                 self.learn(inner)
         elif isinstance(value, str):
-            header = value[:7].lower().startswith(("basic ", "bearer "))
-            for secret in credentials(value) if header else (value,):
+            for secret in inner_secrets(value):
                 self._learn(secret)
 
     def learn_cookies(self, name: str, value: str) -> None:

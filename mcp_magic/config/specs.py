@@ -20,6 +20,7 @@ from mcp_magic.config.masking import (
     Masker,
     argument_secrets,
     header_secrets,
+    inner_secrets,
     long_enough,
     mask_arguments,
     mask_url,
@@ -239,10 +240,14 @@ class SecretValues:
         return SecretValues, ()  # a spec that is sent elsewhere takes no values along
 
     def add(self, values: Iterable[str]) -> None:
-        """Mask these values too, and the long lines of those that have several, of which a text may have only some."""
+        """Mask these values too, the secrets inside them, and the long lines of those that have several.
+
+        A text may have only some of the lines, and only the token of `Bearer TOKEN`.
+        """
         for value in values:
             lines = [line.strip() for line in value.splitlines()[:MAX_SECRET_LINES]]
-            self.values |= long_enough((value, value.strip(), *(line for line in lines if len(line) >= SHORTEST_LINE)))
+            parts = (*inner_secrets(value.strip()), *(line for line in lines if len(line) >= SHORTEST_LINE))
+            self.values |= long_enough((value, *parts))
 
 
 MAX_WHERE = 160  # characters of a command line that a message shows; `python -c` may hold a whole program

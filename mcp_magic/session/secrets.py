@@ -83,9 +83,9 @@ async def resolve_secrets(
 ) -> Spec:
     """Return the spec to open the transport with: its references replaced by their values, and its helper's headers.
 
-    `tell` takes what is waited for, and "" at the end. `values` are those that are known already, by what is written,
-    and takes the others. Raises SecretError if a secret cannot be had, ConnectError if
-    the helper fails; nothing was started or sent then.
+    `tell` takes what is waited for, and "" at the end. `values` has the values that are known already, by their
+    references, and takes the others. Raises SecretError if a secret cannot be had, ConnectError if the helper fails;
+    nothing was started or sent then.
     """
     helper = spec.headers_helper if isinstance(spec, UrlSpec) else None
     if not spec.references and helper is None:
@@ -97,9 +97,10 @@ async def resolve_secrets(
                 tell(f"waiting for {use.text}")
                 values[use.reference.text] = value = await _value(use, server, spec, ask)
                 if use.reference.kind != INPUT or _input(use.reference, spec).is_secret:
-                    spec.secret_values.add([value])
-                    know(spec.secret_values.values)
+                    _mask(spec, [value], know)
         filled = _filled(spec, values, {}, server)
+        if isinstance(filled, UrlSpec):
+            _mask(spec, header_secrets(filled.headers), know)  # also cookies, and the password of `Basic ${...}`
         if helper is not None and isinstance(filled, UrlSpec):
             tell(f"waiting for the headers of `{one_line(helper.command, 60)}`")
             filled = _filled(spec, values, await fetch_headers(filled, server, know), server)
@@ -112,9 +113,15 @@ async def fetch_headers(spec: UrlSpec, server: str, know: Know) -> dict[str, str
     """Run the headers helper of a spec without references, and mask what it writes. Raises ConnectError."""
     assert spec.headers_helper is not None
     headers = await run_helper(spec.headers_helper, server, spec.url, spec.masked)
-    spec.secret_values.add(_secret_headers(headers))
-    know(spec.secret_values.values)
+    # all values but the shortest, which may be words like `json`
+    _mask(spec, {*header_secrets(headers), *(v for v in headers.values() if len(v) >= SHORTEST_VALUE)}, know)
     return headers
+
+
+def _mask(spec: Spec, secrets: Iterable[str], know: Know) -> None:
+    """Mask secrets in all texts of a server from now on."""
+    spec.secret_values.add(secrets)
+    know(spec.secret_values.values)
 
 
 def _filled(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str], name: str) -> Spec:
@@ -204,11 +211,6 @@ def _read_headers(text: str) -> tuple[dict[str, str], str]:
         if not _HEADER_NAME.fullmatch(name) or any(character in value for character in "\r\n\0"):
             return {}, "wrote a header with a line break, or with a name that headers cannot have"
     return headers, ""
-
-
-def _secret_headers(headers: Mapping[str, str]) -> set[str]:
-    """Return what to mask of a helper's headers: all values but the shortest, which may be words like `json`."""
-    return {*header_secrets(headers), *(value for value in headers.values() if len(value) >= SHORTEST_VALUE)}
 
 
 def _said(output: Output, secrets: Iterable[str]) -> str:

@@ -105,6 +105,37 @@ async def test_forms_of_a_secret_are_masked_in_what_a_server_writes(host, backen
     assert "s3same" not in json.dumps([e.message for e in connection.trace.entries])
 
 
+INSIDE = {
+    "Bearer s3same-4711": "the token s3same-4711 is old",
+    "Basic bWU6czNzYW1lLTQ3MTE=": "s3same-4711 is wrong",
+    "postgresql://me:s3same-4711@db.example/x": "postgresql+psycopg://me:s3same-4711@db.example/x",
+}
+
+
+@pytest.mark.parametrize(("value", "text"), INSIDE.items(), ids=["bearer", "basic", "url"])
+async def test_a_secret_inside_a_secret_is_masked(host, backend, program, value, text):  # noqa: F811
+    backend.set_password("a", "b", value)
+    connection = await host.connect_spec(entry({**program, "env": {"X": "${keyring:a/b}"}}).spec, "it")
+    await connection.call("look", name=text)
+    shown = [
+        connection.spec.masked(text),
+        connection.place.masked(text),
+        str([e.message for e in connection.trace.entries]),
+    ]
+    assert not [line for line in shown if "s3same" in line]
+
+
+async def test_secrets_inside_headers_are_masked(host, backend):  # noqa: F811
+    backend.set_password("a", "cookie", "sid=c00kie-4711; lang=en")
+    backend.set_password("a", "basic", base64.b64encode(b"me:s3same-4711").decode())
+    headers = {"Cookie": "${keyring:a/cookie}", "Authorization": "Basic ${keyring:a/basic}"}
+    async with Seeing()() as url:
+        connection = await host.connect_spec(entry({"url": url, "headers": headers}).spec, "it")
+        assert connection.spec.masked("c00kie-4711 s3same-4711") == "*** ***"
+        assert connection.trace.hide("c00kie-4711 s3same-4711") == "*** ***"
+        await host.close()
+
+
 async def test_a_reopened_session_reads_its_secrets_again(host, backend, program):  # noqa: F811
     backend.set_password("a", "b", "first-value-1")
     connection = await host.connect_spec(entry({**program, "env": {"TOKEN": "${keyring:a/b}"}}).spec, "it")
