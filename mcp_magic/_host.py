@@ -799,7 +799,7 @@ async def _open(host: Host, pending: PendingConnection) -> Connection:
         sse = pending.connection = host.make(name, sse_spec)
         try:
             with suppress(MCPMagicError):
-                await sse.open()
+                await sse.supervisor.open(connection.supervisor.secrets_by_reference)
         finally:
             host.registry.keep_until_closed(sse)
         if sse.state is not State.OPEN:

@@ -223,6 +223,11 @@ class Supervisor:
         return self.policy.backoff
 
     @property
+    def secrets_by_reference(self) -> dict[str, str]:
+        """The secrets of the last opening, by the text of their references."""
+        return self._task.secrets_by_reference if self._task is not None else {}
+
+    @property
     def problem(self) -> str:
         """Why the session is not open, and when the next attempt is; "" while it is open."""
         if self.client is not None or self._loss is None:
@@ -422,8 +427,8 @@ class Supervisor:
 
     # What the user does
 
-    async def open(self) -> None:
-        """Do what `Connection.open` says."""
+    async def open(self, secrets_by_reference: dict[str, str] | None = None) -> None:
+        """Do what `Connection.open` says; `secrets_by_reference` has those that are resolved already."""
         self.check_process()
         self._abandon_stranded()
         quiet_sdk_logging()
@@ -433,7 +438,9 @@ class Supervisor:
         self._loss = self._doubt = None
         self.state = State.CONNECTING
         self.policy = ReconnectPolicy(self._place.spec, self.reconnection)
-        self._task = OwnerTask(self, self._place, self._services, self._recorder, self._notices, self._drain)
+        self._task = OwnerTask(
+            self, self._place, self._services, self._recorder, self._notices, self._drain, secrets_by_reference
+        )
         started = time.perf_counter()
         name, where, reports = self._place.name, self._place.spec.where, self._services.reports
         does = "starting" if isinstance(self._place.spec, StdioSpec) else "connecting to"
@@ -524,11 +531,12 @@ class OwnerTask:
         recorder: Recorder,
         notices: Notices,
         drain: Callable[[float], Awaitable[None]],
+        secrets_by_reference: dict[str, str] | None = None,
     ) -> None:
         self.is_opening = False
         self.is_left = asyncio.Event()
         self.waits_for = ""
-        self._values: dict[str, str] = {}  # of references to secrets, until the user opens the session again
+        self.secrets_by_reference = secrets_by_reference or {}  # until the user opens it again
         self._supervisor = supervisor
         self._policy = supervisor.policy
         self._place = place
@@ -580,7 +588,7 @@ class OwnerTask:
                     self._notices.remarks.add,
                     ask=self._services.inputs,
                     waits=self._note_wait,
-                    values=self._values,
+                    values=self.secrets_by_reference,
                 )
                 transport = await self._services.open_transport(self._place.spec, wire, stack)
                 self._place.wire = wire

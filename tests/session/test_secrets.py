@@ -425,6 +425,20 @@ async def test_reconnecting_by_itself_runs_no_program_again(quick, tmp_path, mon
     assert "value" not in repr(connection.place.wire)
 
 
+async def test_a_fallback_to_sse_runs_no_program_again(host, tmp_path, monkeypatch):
+    runs = tmp_path / "runs"
+    put_op(tmp_path, monkeypatch, f"open({str(runs)!r}, 'a').write('x'); print('s3same-4711', end='')")
+    async with serving(MCPServer("old").sse_app()) as url:
+        fields = {"url": f"{url}/sse", "headers": {"X": "${op://dev/db/password}"}}
+        connection = await host.connect_spec(entry(fields).spec, "it")
+        assert connection.spec.transport == "sse"
+        assert runs.read_text() == "x"
+        assert connection.trace.hide("s3same-4711") == "***"
+        await host.reconnect("it")
+        assert runs.read_text() == "xx"
+        await host.close()
+
+
 def test_a_spec_that_is_pickled_takes_no_value_along(program):
     spec = entry({**program, "env": {"TOKEN": "${keyring:a/b}"}}).spec
     spec.secret_values.add(["s3same-4711"])
