@@ -161,13 +161,16 @@ def _place(path: tuple[str | int, ...]) -> str:
     """Return the name of a variable or header, else of the field: `args`, `url`, `auth.client_secret`."""
     if path[0] in _TABLES:
         return str(path[1])
-    return f"auth.{_auth_field(path[1])}" if path[0] == "auth" else str(path[0])
+    return f"auth.{auth_field(str(path[1]))}" if path[0] == "auth" else str(path[0])
 
 
-def _auth_field(name: str | int) -> str:
-    """Return the field of `AuthOptions` that a key means, as `clientSecret` and `CLIENT_SECRET` of other hosts do."""
-    text = str(name)
-    return text.lower() if text.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
+def auth_field(key: str) -> str:
+    """Return the field of `AuthOptions` that a key of another host means.
+
+    >>> auth_field("clientSecret"), auth_field("CLIENT_SECRET")
+    ('client_secret', 'client_secret')
+    """
+    return key.lower() if key.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> list[tuple[tuple[str | int, ...], str]]:
@@ -185,7 +188,7 @@ def _allows(path: tuple[str | int, ...], text: str) -> bool:
     if path[0] == "url":
         return len(path) == 1 and _after_host(text)
     if path[0] == "auth":
-        return len(path) == 2 and _auth_field(path[1]) in AUTH_FIELDS
+        return len(path) == 2 and auth_field(str(path[1])) in AUTH_FIELDS
     return path[0] in (*_TABLES, "args") and len(path) == 2
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shlex
 import sys
 from abc import ABC, abstractmethod
@@ -31,7 +30,7 @@ from mcp_magic.config.masking import (
     with_names,
 )
 from mcp_magic.config.parsing import FieldError, kind_of, path_of, read_bytes, reject_unknown
-from mcp_magic.config.references import AUTH_FIELDS, Input, SecretUse, fill_references, find_references
+from mcp_magic.config.references import AUTH_FIELDS, Input, SecretUse, auth_field, fill_references, find_references
 from mcp_magic.config.sandbox import Sandbox, script_folder, with_preset
 from mcp_magic.schema.secrets import MASK, is_declared_secret
 
@@ -127,7 +126,7 @@ def foreign_auth(value: Any) -> tuple[AuthOptions, list[str]]:
     names = {f.name for f in fields(AuthOptions)}
     values, unused = {}, []
     for key, entry in value.items() if isinstance(value, dict) else ():
-        name = key.lower() if key.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
+        name = auth_field(key)
         name = {"callback_port": "redirect_port", "scope": "scopes"}.get(name, name)
         if name in names:
             values[name] = entry
@@ -279,7 +278,8 @@ class Spec(ABC):
         value = getattr(self, name)
         match name:
             case "env" | "headers":
-                return repr({key: text if self._is_reference(text) else MASK for key, text in value.items()})
+                texts = {use.reference.text for use in self.references}
+                return repr({key: text if text in texts else MASK for key, text in value.items()})
             case "url":
                 return repr(mask_url(with_names(value, self.variables)))
             case "args":
@@ -310,10 +310,6 @@ class Spec(ABC):
         """Return secrets without those in whose place a reference stands, which may be shown."""
         texts = [use.reference.text for use in self.references]
         return frozenset(secret for secret in long_enough(secrets) if not any(text in secret for text in texts))
-
-    def _is_reference(self, text: str) -> bool:
-        """Whether a value is a reference and nothing else."""
-        return any(text == use.reference.text for use in self.references)
 
     @property
     def secret_sources(self) -> list[str]:
