@@ -54,8 +54,8 @@ class ForeignHost:
     personal: tuple[str, ...] = ()  # the user's own files, in `~` or in a folder of `_FOLDERS`
     keys: tuple[str, ...] = _COMMON_KEYS  # where the servers are, with a dot between nested keys
     mixed: bool = False  # whether the files hold other settings, too, so that a file without servers is no mistake
-    # to variables: `${VAR}`, `{env:VAR}`, `$VAR` and `${VAR}`, the same in headers only, none
-    references: Literal["${}", "{}", "$", "headers", ""] = "${}"
+    # how it writes variables: `${VAR}`, `{env:VAR}`, `$VAR` and `${VAR}`, the same in headers only, not at all
+    variables: Literal["${}", "{}", "$", "headers", ""] = "${}"
     milliseconds: bool = False  # whether `timeout` is in milliseconds
     trusts: bool = True  # whether `trust` means what it means here
     switches: str = ""  # the key of lists of the `allowed` and the `excluded` servers
@@ -94,7 +94,7 @@ HOSTS = (
         ("$CODEX_HOME/config.toml",),
         keys=("mcp_servers",),
         mixed=True,
-        references="",
+        variables="",
     ),
     ForeignHost(
         "Gemini CLI",
@@ -102,7 +102,7 @@ HOSTS = (
         ("~/.gemini/settings.json",),
         keys=("mcpServers",),
         mixed=True,
-        references="$",
+        variables="$",
         milliseconds=True,
         trusts=False,
         switches="mcp",
@@ -114,7 +114,7 @@ HOSTS = (
         ("$XDG_CONFIG_HOME/opencode/opencode.json", "$XDG_CONFIG_HOME/opencode/opencode.jsonc"),
         keys=("mcp.servers", "mcp"),
         mixed=True,
-        references="{}",
+        variables="{}",
         milliseconds=True,
     ),
     ForeignHost("Copilot CLI", personal=("$COPILOT_HOME/mcp-config.json",)),
@@ -123,7 +123,7 @@ HOSTS = (
         personal=("$XDG_CONFIG_HOME/goose/config.yaml", "$APPDATA/Block/goose/config/config.yaml"),
         keys=("extensions",),
         mixed=True,
-        references="headers",
+        variables="headers",
     ),
 )
 _UNKNOWN = ForeignHost("")
@@ -336,8 +336,8 @@ def translate(
     table: dict[str, Any] = {}
     for key, value in fields.items():
         if value is not None and value != {} and not (value == [] and key in _NONE_IF_EMPTY):
-            references = _References(host, variables, folder, key in _ENVIRONMENTS, key in _HEADERS)
-            table[key] = references.translate(value)
+            translator = _Translator(host, variables, folder, key in _ENVIRONMENTS, key in _HEADERS)
+            table[key] = translator.translate(value)
     _rename(table, without)
     if "command" not in table and fields.get("sandboxEnabled"):
         without.append("sandboxEnabled")
@@ -443,15 +443,15 @@ def _divided(value: Any, factor: int) -> Any:
     return value / factor if is_number else value
 
 
-# References of other hosts, as ours.
+# Variables and files in the texts of other hosts, as ours.
 
 _BRACES = re.compile(r"\{(env|file):([^{}]+)\}")
 _DOLLAR = re.compile(r"\$([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
-class _References:
-    """The references in one value of a table."""
+class _Translator:
+    """Writes the variables and files in one value of a table as ours."""
 
     host: ForeignHost
     variables: Variables
@@ -460,7 +460,7 @@ class _References:
     in_headers: bool
 
     def translate(self, value: Any) -> Any:
-        """Return the value with its references to variables and files written as ours."""
+        """Return the value with its variables and files written as ours."""
         if isinstance(value, dict):
             return {key: self.translate(inner) for key, inner in value.items()}
         if isinstance(value, list):
@@ -468,7 +468,7 @@ class _References:
         return self._of_text(value) if isinstance(value, str) else value
 
     def _of_text(self, text: str) -> str:
-        syntax = self.host.references
+        syntax = self.host.variables
         if syntax == "${}":
             return text
         if syntax == "$" or (syntax == "headers" and self.in_headers):

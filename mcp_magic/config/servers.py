@@ -311,7 +311,7 @@ def parse_servers(
     """
     owner = place.host if place else ForeignHost("")
     inputs = parse_inputs(find_inputs(data), source)
-    variables = Variables(environ, base, inputs, workspace, owner.references == "${}")
+    variables = Variables(environ, base, inputs, workspace, owner.variables == "${}")
     folder = place.path.parent if place else base
     entries = [
         make_entry(name, fields, source, variables, cwd, host=host, folder=folder)
