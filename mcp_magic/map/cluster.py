@@ -48,7 +48,7 @@ class _Sessions:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._opening = asyncio.Lock()
-        self._open: dict[str, Connection] = {}
+        self._open: list[tuple[Any, Connection]] = []  # with the targets: the `repr` of specs that differ can be equal
         self.services = Services(
             Caller(observers=lambda call, others: (MeasuredCall(),)),
             authenticate=authenticator(LogIns()),
@@ -64,21 +64,20 @@ class _Sessions:
 
     async def step(self, target: Any, tool: str, arguments: Any) -> Step:
         """Return a step over the session to a target, which is opened if it is not open."""
-        key = repr(target)
         async with self._opening:
-            connection = self._open.get(key)
+            connection = next((connection for place, connection in self._open if place == target), None)
             if connection is None or connection.state not in (State.OPEN, State.RECONNECTING):
                 spec, name = resolve_target(target)
                 connection = Connection(name, spec, self.services)
                 await connection.open()
-                self._open[key] = connection
+                self._open = [pair for pair in self._open if pair[0] != target] + [(target, connection)]
         return Step("", connection, await connection.find_tool(tool), arguments)
 
     def close(self) -> None:
         """Close all sessions and end the servers that were started."""
 
         async def close() -> None:
-            await asyncio.gather(*(connection.close() for connection in self._open.values()))
+            await asyncio.gather(*(connection.close() for _, connection in self._open))
 
         self.run(close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from mcp_magic import ArgumentsError, Host
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.map.cluster import map_partition
 from mcp_magic.map.rows import col
 from tests.environments import ROOT
@@ -30,6 +31,21 @@ def client():
     options = {"n_workers": 2, "threads_per_worker": 4, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         yield client
+
+
+TELLS = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.support.plain import Plain
+
+server = Plain("tells")
+
+@server.tool
+def look(name: str) -> str:
+    return os.environ.get(name, "")
+
+server.run()
+"""
 
 
 def counting(log: Path) -> list[str]:
@@ -108,3 +124,13 @@ def test_a_partition_is_a_function_of_a_dataframe_to_a_dataframe(tmp_path):
         mapped = map_partition(counting(tmp_path / "log"), "count", frame, {"n": col("x")})
         assert mapped["result"].tolist() == [6, 8]
         assert list(mapped.index) == ["a", "b"]
+
+
+def test_a_partition_has_a_session_for_each_secret(tmp_path):
+    program = tmp_path / "tells.py"
+    program.write_text(TELLS, encoding="utf-8")
+    frame = pd.DataFrame({"name": ["TOKEN"]})
+    tokens = ("first-4711", "second-4711")
+    specs = [StdioSpec(command=sys.executable, args=(str(program),), env={"TOKEN": token}) for token in tokens]
+    assert repr(specs[0]) == repr(specs[1])
+    assert [map_partition(spec, "look", frame)["result"].tolist() for spec in specs] == [[token] for token in tokens]
