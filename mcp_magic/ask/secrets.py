@@ -65,9 +65,9 @@ class Secrets:
         Raises:
             SecretError: There is no keyring, or it has refused.
         """
-        inputs = [wanted for wanted in self._values if wanted.id == name]
-        for wanted in inputs:
-            del self._values[wanted]
+        inputs = [entry for entry in self._values if entry.id == name]
+        for entry in inputs:
+            del self._values[entry]
         if inputs and (service, name) not in self.names:
             return True
         try:
@@ -86,47 +86,47 @@ class Secrets:
         """The inputs that the user has entered."""
         return list(self._values)
 
-    async def ask_input(self, server: str, wanted: Input) -> str:
+    async def ask_input(self, server: str, entry: Input) -> str:
         """Return the value of an input of a file, asked for by a server. Raises SecretError if there is none."""
-        async with self._asking[wanted]:
-            if wanted not in self._values:
-                self._values[wanted] = await self._ask(server, wanted)
-            return self._values[wanted]
+        async with self._asking[entry]:
+            if entry not in self._values:
+                self._values[entry] = await self._ask(server, entry)
+            return self._values[entry]
 
-    async def _ask(self, server: str, wanted: Input) -> str:
-        what = f"{server}: the input {one_line(wanted.id, 100)}"
+    async def _ask(self, server: str, entry: Input) -> str:
+        label = f"{server}: the input {one_line(entry.id, 100)}"
         reply = None
         if self.asker is not None:
             try:
-                reply = await self.asker(input_question(server, wanted), self.timeout)
+                reply = await self.asker(input_question(server, entry), self.timeout)
             except TimeoutError:
-                raise SecretError(f"{what} was not entered within {self.timeout:g} s.") from None
+                raise SecretError(f"{label} was not entered within {self.timeout:g} s.") from None
         if reply is None or reply.by == "default":
             variable = "${env:VARIABLE} in its place takes it from the environment"
-            raise SecretError(f"{what} is needed, and {UNATTENDED}; {variable}.")
-        value = entered(reply) or wanted.default
+            raise SecretError(f"{label} is needed, and {UNATTENDED}; {variable}.")
+        value = value_in(reply) or entry.default
         if reply.choice != "accept" or not value:
-            raise SecretError(f"{what} was not entered, so nothing was started.")
+            raise SecretError(f"{label} was not entered, so nothing was started.")
         return value
 
 
-def entered(reply: Reply) -> str:
+def value_in(reply: Reply) -> str:
     """Return the value in a reply, or ""."""
     return str(reply.values.get(VALUE) or "") if isinstance(reply.values, dict) else ""
 
 
-def input_question(server: str, wanted: Input) -> Question:
+def input_question(server: str, entry: Input) -> Question:
     """Return the question for an input of a configuration."""
-    name, where = visible(one_line(wanted.id, 100)), wanted.source or "the line that connects it"
+    name, where = visible(one_line(entry.id, 100)), entry.source or "the line that connects it"
     about = f"Server {one_line(server, 100)} needs the input {name} of {visible(one_line(where, 200))}"
-    description = visible(one_line(wanted.description, MAX_DESCRIPTION))
+    description = visible(one_line(entry.description, MAX_DESCRIPTION))
     field: dict[str, Any] = {"type": "string"}
-    if wanted.options:
-        field |= {"oneOf": [{"const": value, "title": label} for label, value in wanted.options]}
-    elif wanted.is_secret:
+    if entry.options:
+        field |= {"oneOf": [{"const": value, "title": label} for label, value in entry.options]}
+    elif entry.is_secret:
         field |= {"format": "password"}
-    if wanted.default and not wanted.is_secret:
-        field |= {"default": wanted.default}
+    if entry.default and not entry.is_secret:
+        field |= {"default": entry.default}
     return value_question(about, description, field, f"the input {name} for {one_line(server, 100)}")
 
 

@@ -477,24 +477,24 @@ def fill_spec(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str])
 
     places = {use.place.lower() for use in spec.references}  # where the configuration has references, and no values
 
-    def filled(text: str, place: str, illegal: str, label: str) -> str:
+    def fill(text: str, place: str, illegal: str, label: str) -> str:
         value = fill_references(text, values) if place.lower() in places else text
         if value != text and any(character in value for character in illegal):
             raise ValueError(f"{label} has a line break or another character that it cannot have")
         return value
 
     if isinstance(spec, StdioSpec):
-        changes["env"] = {name: filled(text, name, "\0", f"the variable {name}") for name, text in spec.env.items()}
-        changes["args"] = tuple(filled(word, "args", "\0", "an argument") for word in spec.args)
+        changes["env"] = {name: fill(text, name, "\0", f"the variable {name}") for name, text in spec.env.items()}
+        changes["args"] = tuple(fill(word, "args", "\0", "an argument") for word in spec.args)
     elif isinstance(spec, UrlSpec):
-        table = {name: filled(text, name, "\r\n\0", f"the header {name}") for name, text in spec.headers.items()}
+        table = {name: fill(text, name, "\r\n\0", f"the header {name}") for name, text in spec.headers.items()}
         replaced = {name.lower() for name in headers}
         changes["headers"] = {**{n: text for n, text in table.items() if n.lower() not in replaced}, **headers}
-        changes["url"] = filled(spec.url, "url", "\r\n\0\t ", "the URL")
+        changes["url"] = fill(spec.url, "url", "\r\n\0\t ", "the URL")
         if (auth := getattr(spec, "auth", None)) is not None:
             texts = {name: text for name in AUTH_FIELDS if (text := getattr(auth, name))}
-            filled_auth = {n: filled(text, f"auth.{n}", "\0", f"auth.{n}") for n, text in texts.items()}
-            changes["auth"] = replace(auth, **filled_auth)
+            secrets = {n: fill(text, f"auth.{n}", "\0", f"auth.{n}") for n, text in texts.items()}
+            changes["auth"] = replace(auth, **secrets)
     return replace(spec, **changes)
 
 

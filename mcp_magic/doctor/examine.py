@@ -207,9 +207,9 @@ class _Examination:
         if not spec.secret_sources:
             return spec
         with self.step("connect") as step:
-            filled = await resolve_secrets(spec, name, ignore, self._host.secrets.ask_input)
+            full_spec = await resolve_secrets(spec, name, ignore, self._host.secrets.ask_input)
             step.ok(f"its secrets can be had: {', '.join(spec.secret_sources)}")
-        return filled
+        return full_spec
 
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""

@@ -18,10 +18,10 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import plural
@@ -52,17 +52,13 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _WORD = re.compile(r"[\w+=~./-]+")
 _NOT_SIGNED_IN = re.compile(r"(?i)sign(?:ed)? ?in|no accounts? configured|session expired|authoriz")
 
-
-class InputAsker(Protocol):
-    """Asks the user for an input, once a kernel."""
-
-    async def __call__(self, server: str, wanted: Input) -> str:
-        """Return the value. Raises SecretError if the user does not give one."""
+AskInput = Callable[[str, Input], Awaitable[str]]
+"""Returns the value of an input for a server, which the user enters once a kernel. Raises SecretError without one."""
 
 
-async def ask_nobody(server: str, wanted: Input) -> str:
+async def ask_nobody(server: str, entry: Input) -> str:
     """Raise SecretError: there is nobody to ask."""
-    raise SecretError(f"{server}: the input {wanted.id} cannot be asked for here.")
+    raise SecretError(f"{server}: the input {entry.id} cannot be asked for here.")
 
 
 Know = Callable[[Iterable[str]], None]
@@ -77,7 +73,7 @@ async def resolve_secrets(
     spec: Spec,
     server: str,
     know: Know,
-    ask: InputAsker,
+    ask: AskInput,
     tell: Callable[[str], None] = lambda text: None,
     values: dict[str, str] | None = None,
 ) -> Spec:
@@ -98,15 +94,15 @@ async def resolve_secrets(
                 values[use.reference.text] = value = await _value(use, server, spec, ask)
                 if use.reference.kind != INPUT or _input(use.reference, spec).is_secret:
                     _mask(spec, [value], know)
-        filled = _filled(spec, values, {}, server)
-        if isinstance(filled, UrlSpec):
-            _mask(spec, header_secrets(filled.headers), know)  # also cookies, and the password of `Basic ${...}`
-        if helper is not None and isinstance(filled, UrlSpec):
+        full_spec = _fill(spec, values, {}, server)
+        if isinstance(full_spec, UrlSpec):
+            _mask(spec, header_secrets(full_spec.headers), know)  # also cookies, and the password of `Basic ${...}`
+        if helper is not None and isinstance(full_spec, UrlSpec):
             tell(f"waiting for the headers of `{one_line(helper.command, 60)}`")
-            filled = _filled(spec, values, await fetch_headers(filled, server, know), server)
+            full_spec = _fill(spec, values, await fetch_headers(full_spec, server, know), server)
     finally:
         tell("")
-    return filled
+    return full_spec
 
 
 async def fetch_headers(spec: UrlSpec, server: str, know: Know) -> dict[str, str]:
@@ -124,7 +120,7 @@ def _mask(spec: Spec, secrets: Iterable[str], know: Know) -> None:
     know(spec.secret_values.values)
 
 
-def _filled(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str], name: str) -> Spec:
+def _fill(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str], name: str) -> Spec:
     try:
         return fill_spec(spec, values, headers)
     except ValueError as error:
@@ -132,7 +128,7 @@ def _filled(spec: Spec, values: Mapping[str, str], headers: Mapping[str, str], n
     raise SecretError(problem)
 
 
-async def _value(use: SecretUse, server: str, spec: Spec, ask: InputAsker) -> str:
+async def _value(use: SecretUse, server: str, spec: Spec, ask: AskInput) -> str:
     reference = use.reference
     if reference.kind == INPUT:
         return await ask(server, _input(reference, spec))

@@ -12,7 +12,7 @@ from mcp_magic.flight.progress import Reports
 from mcp_magic.flight.questions import QuestionQueue
 from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
-from mcp_magic.session.secrets import InputAsker, ask_nobody
+from mcp_magic.session.secrets import AskInput, ask_nobody
 from mcp_magic.session.transports import Opener, open_transport
 from mcp_magic.session.wire import Authenticator, ErrorContext, no_log_in
 from mcp_magic.trace.trace import Tap, Trace
@@ -84,7 +84,7 @@ class Services:
     questions: MakeQuestions = lambda place, queue, log, conceal: NoQuestions()
     max_questions: Callable[[], int] = lambda: 0
     authenticate: Authenticator = no_log_in
-    inputs: InputAsker = ask_nobody
+    inputs: AskInput = ask_nobody
     skills: Callable[[Any], Any] = lambda connection: None
     protocols: list[Spec] = field(default_factory=list)
     reconnection: Reconnection = field(default_factory=Reconnection)

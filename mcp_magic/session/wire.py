@@ -13,7 +13,7 @@ from mcp_magic.flight.attempt import Attempt
 from mcp_magic.protocol import has_type
 from mcp_magic.results.reasons import MAX_LINE, with_data
 from mcp_magic.session.negotiation import Probe
-from mcp_magic.session.secrets import InputAsker, ask_nobody
+from mcp_magic.session.secrets import AskInput, ask_nobody
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Wire:
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
     made_up: set[int | str] = field(default_factory=set)
-    ask: InputAsker = ask_nobody
+    ask: AskInput = ask_nobody
     waits: Callable[[str], None] = lambda text: None
     values: dict[str, str] = field(default_factory=dict, repr=False)
 

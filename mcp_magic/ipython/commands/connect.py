@@ -539,12 +539,12 @@ async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> List
     closed = [
         key for key, other_spec in specs.items() if isinstance(other_spec, UrlSpec) and other_spec.url == spec.url
     ]
-    filled = await resolve_secrets(replace(spec, headers_helper=None), name, ignore, host.secrets.ask_input)
-    assert isinstance(filled, UrlSpec)
+    full_spec = await resolve_secrets(replace(spec, headers_helper=None), name, ignore, host.secrets.ask_input)
+    assert isinstance(full_spec, UrlSpec)
     await host.disconnect(*closed)
     rows: list[dict[str, Any]] = [
         {"server": name, "authorization server": logout.authority, "tokens": logout.outcome}
-        for logout in await log_out(filled, host.logins)
+        for logout in await log_out(full_spec, host.logins)
     ]
     note = f"disconnected: {', '.join(closed)}" if closed else ""
     empty = f"no tokens of {spec.where} are kept{'; ' + note if note else ''}"

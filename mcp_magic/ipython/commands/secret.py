@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names
-from mcp_magic.ask.secrets import INPUT_SECONDS, UNATTENDED, entered, value_question
+from mcp_magic.ask.secrets import INPUT_SECONDS, UNATTENDED, value_in, value_question
 from mcp_magic.config.parsing import slug, working_directory
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.references import KEYRING, SERVICE, keyring_reference
@@ -59,7 +59,7 @@ async def _set(invocation: Invocation, name: str, service: str) -> Listing:
     if reply.by == "default":
         words = as_command([name, *([] if service == SERVICE else ["--service", service])])
         raise DeniedError(f"%mcp secret set: {UNATTENDED}; in a terminal: `python -m mcp_magic secret set {words}`.")
-    value = entered(reply)
+    value = value_in(reply)
     if reply.choice != "accept" or not value:
         raise DeniedError(f"%mcp secret set: nothing was entered, and nothing was stored as {label}.")
     reference = await invocation.host.secrets.set(name, value, service=service)
@@ -84,7 +84,7 @@ def _listing(invocation: Invocation, note: str) -> Listing:
     for service, name in secrets.names:
         row = {"secret": keyring_reference(name, service), "kept in": "keyring", "servers": []}
         rows[f"keyring {service}/{name}"] = row
-    inputs = {wanted.id for wanted in secrets.inputs}
+    inputs = {entry.id for entry in secrets.inputs}
     for server, reference in _uses(invocation.directory, invocation.host):
         row = {"secret": reference.text, "kept in": _where(reference, inputs), "servers": []}
         rows.setdefault(reference.source, row)["servers"].append(server)
@@ -126,7 +126,7 @@ def _complete_name(tab: Tab) -> list[str]:
             uses = _uses(working_directory(), host)
             names = [reference.name for _, reference in uses if reference.kind == KEYRING]
     else:
-        names += [wanted.id for wanted in host.secrets.inputs]
+        names += [entry.id for entry in host.secrets.inputs]
     return completion.starting(tab, filter(None, map(as_word, dict.fromkeys(names))))
 
 
