@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, duration, join_names, json_text, plural
 from mcp_magic.config.parsing import write_text
-from mcp_magic.display.document import (
-    Part,
-    parts_text,
-    show_parts,
-)
+from mcp_magic.display.document import Part, parts_text, show_parts
 from mcp_magic.errors import ArgumentsError, CallCancelledError
 from mcp_magic.evaluation.cases import NO_CALL, read_cases
 from mcp_magic.evaluation.display import called, outcome_parts

@@ -219,14 +219,14 @@ class Comparison:
     def verdict(self) -> str:
         """`better`, `worse`, `no difference seen` or `cannot tell (about N more cases)`."""
         if self.sign is None:
-            return f"cannot tell (about {_about(self.further_cases)} more cases)"
+            return f"cannot tell (about {_rounded(self.further_cases, 'more cases')})"
         return {1: "better", -1: "worse", 0: "no difference seen"}[self.sign]
 
     @property
     def effect(self) -> str:
         """`helps`, `hurts`, `no effect seen` or `cannot tell (about N more runs)`: of the text that the second has."""
         if self.sign is None:
-            return f"cannot tell (about {_about(self.further_runs)} more runs)"
+            return f"cannot tell (about {_rounded(self.further_runs, 'more runs')})"
         return {1: "helps", -1: "hurts", 0: "no effect seen"}[self.sign]
 
     @property
@@ -392,10 +392,10 @@ def _chi_square(probability: float, freedom: int) -> float:
     return freedom * (1 - step + NORMAL.inv_cdf(probability) * math.sqrt(step)) ** 3
 
 
-def _about(number: int) -> str:
-    """Return a number with two digits that count: it is an estimate.
+def _rounded(number: int, nouns: str) -> str:
+    """Return a number with its noun, and with two digits that count: it is an estimate.
 
-    >>> _about(7), _about(1234)
-    ('7', '1,200')
+    >>> _rounded(1, "more cases"), _rounded(1234, "more cases")
+    ('1 more case', '1,200 more cases')
     """
-    return f"{round(number, 2 - len(str(number))) if number > 99 else number:,}"
+    return plural(round(number, 2 - len(str(number))) if number > 99 else number, nouns)

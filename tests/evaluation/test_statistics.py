@@ -164,7 +164,7 @@ def test_p_is_where_the_interval_ends_at_zero():
         pytest.param(Comparison(1.0, 0.0, 6), "better", "helps", id="all better"),
         pytest.param(
             Comparison(1.0, 0.0, 5, 2, 0.0),
-            "cannot tell (about 1 more cases)",
+            "cannot tell (about 1 more case)",
             "cannot tell (about 2 more runs)",
             id="few better",
         ),
