@@ -102,7 +102,8 @@ class EvaluationOptions:
         tools_only: Whether only the choice of the first turn is scored, and nothing is called.
         concurrency: Most runs of one model in flight.
         rate: Most runs that each model begins in a time, in runs a second or as text such as `"100/min"`.
-        timeout: Seconds that a run may take, in which time you may be asked; None for no limit.
+        timeout: Seconds that a run may take, in which time you may be asked, and then a check of it that is awaited;
+            None for no limit.
         max_cost: US dollars for all runs together, where the prices of the models are known. No run is begun that
             would exceed them, judged by the others.
         max_tokens: Tokens for all runs together, read and written.
@@ -330,16 +331,19 @@ class Scorer:
 
     Args:
         registry: The tools that the model is offered.
+        timeout: Seconds that a function of a case may take; None for no limit.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, timeout: float | None = None) -> None:
         self._registry = registry
+        self._timeout = timeout
         self._matcher = matcher_of(registry)
 
     async def score(self, trial: Trial, case: Case, run: AgentRun, archive: Archive | None = None) -> None:
         """Set the figures of a run and its match, which is None if the model has not taken a turn.
 
-        Without the answer of a judge it is None, too. A judge is asked only about a run that has the expected calls.
+        Without the answer of a judge, or the end of a function, it is None, too. A judge is asked only about a run that
+        has the expected calls.
         """
         messages, usage = run.messages, usage_of(run.messages)
         trial.run, trial.seconds = run, run.seconds
@@ -356,13 +360,46 @@ class Scorer:
         if case.check is not None and (match.right or not isinstance(case.check, Judge)):
             try:
                 with measured(trial.judging):
-                    problem = await _check_problem(case, trial, run, archive)
+                    problem = await self._check_problem(case, trial, run, archive)
             except ModelError as error:
                 trial.error = one_line(f"{UNJUDGED}: {str(error).partition(chr(10))[0]}", MAX_ERROR)
+                return
+            except TimeoutError:
+                trial.error = f"{TIMED_OUT}: no end of the check within {self._timeout or 0:g} s"
                 return
             if problem:
                 match = replace(match, right=False, differences=(*match.differences, problem))
         trial.match = match
+
+    async def _check_problem(self, case: Case, trial: Trial, run: AgentRun, archive: Archive | None) -> str:
+        """Return why a check of a case fails, or "".
+
+        Raises:
+            ModelError: A judge gives no opinion.
+            TimeoutError: A function that is awaited takes too long.
+        """
+        check: Any = case.check
+        if isinstance(check, Judge):
+            outcome: Any = await check.opinion(run, archive)
+        else:
+            timer = asyncio.timeout(self._timeout)
+            try:
+                async with timer:
+                    outcome = check(run)
+                    outcome = await outcome if inspect.isawaitable(outcome) else outcome
+            except AssertionError as error:
+                text = one_line(str(error).partition(chr(10))[0], 200)
+                return f"the check fails: {text or 'an assertion does not hold'}"
+            except ModelError:  # of a judge that the function asks
+                raise
+            except Exception as error:
+                if timer.expired():
+                    raise
+                return f"the check raises {type(error).__name__}: {one_line(str(error), 200)}"
+        if isinstance(outcome, Opinion):
+            trial.opinion = outcome
+            return "" if outcome.yes else outcome.problem
+        return "" if outcome or outcome is None else f"the check fails: it returns {outcome!r:.80}"
 
     def _calls(self, messages: Iterable[BaseMessage]) -> Iterator[ToolCall]:
         for call in (call for message in messages if is_turn(message) for call in calls_of(message)):
@@ -381,27 +418,6 @@ def _hindrance(messages: Sequence[BaseMessage]) -> str:
             return one_line(message.text.removesuffix(" Do not try the same again."), MAX_ERROR)
     stop = stop_of(messages[-1])
     return f"ended by {stop} before the work was done" if stop else ""
-
-
-async def _check_problem(case: Case, trial: Trial, run: AgentRun, archive: Archive | None) -> str:
-    """Return why a check of a case fails, or "". Raises ModelError if a judge gives no opinion."""
-    check: Any = case.check
-    if isinstance(check, Judge):
-        outcome: Any = await check.opinion(run, archive)
-    else:
-        try:
-            outcome = check(run)
-            outcome = await outcome if inspect.isawaitable(outcome) else outcome
-        except AssertionError as error:
-            return f"the check fails: {one_line(str(error).partition(chr(10))[0], 200) or 'an assertion does not hold'}"
-        except ModelError:  # of a judge that the function asks
-            raise
-        except Exception as error:
-            return f"the check raises {type(error).__name__}: {one_line(str(error), 200)}"
-    if isinstance(outcome, Opinion):
-        trial.opinion = outcome
-        return "" if outcome.yes else outcome.problem
-    return "" if outcome or outcome is None else f"the check fails: it returns {outcome!r:.80}"
 
 
 # How the runs are kept in a journal: the messages of each, and how long it took.
@@ -554,6 +570,7 @@ class _Bench:
         self._first_turn: Callable[[Sequence[BaseMessage]], Awaitable[AIMessage]] | None = None
         self.registry = registry_of(host, settings)
         self._settings = settings
+        self._timeout = options.timeout
         if options.tools_only:
             self._first_turn = first_turns(arm.chat, host, settings)
         else:
@@ -562,7 +579,7 @@ class _Bench:
     async def prepare(self) -> Scorer:
         """Read the tools, and return what scores the calls of them."""
         await self.registry.refresh()
-        return Scorer(self.registry)
+        return Scorer(self.registry, self._timeout)
 
     @property
     def definition(self) -> str:

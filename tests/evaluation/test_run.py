@@ -261,6 +261,23 @@ def test_run_that_takes_too_long_is_a_row():
     assert [trial.error for trial in evaluation.trials] == ["", "timed out: no end within 5 s"]
 
 
+def test_check_that_never_ends_is_an_error_of_its_run():
+    async def hangs(run):
+        await asyncio.Event().wait()
+
+    async def gives_up(run):
+        raise TimeoutError("of its own")
+
+    async def scenario():
+        cases = [Case("Wait", None, hangs), Case("Give up", None, gives_up)]
+        return await Host().evaluate(cases, answering(), timeout=5, tools_only=True)
+
+    evaluation = in_virtual_time(scenario())
+    trials = evaluation.trials
+    assert [trial.error for trial in trials] == ["timed out: no end of the check within 5 s", ""]
+    assert [str(trial.match) for trial in trials] == ["None", "the check raises TimeoutError: of its own"]
+
+
 def test_refused_model_is_asked_again_later():
     async def scenario():
         model = answering(failing(ModelError("m: the rate limit is used up (HTTP 429, to be tried again in 7 s)"), 2))
