@@ -359,10 +359,15 @@ def option_text(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def check_variable(command: str, name: str | None) -> None:
-    """Raise CommandError if `-o NAME` is no name of a variable, before anything is sent."""
-    if name is not None and not is_identifier(name):
-        raise CommandError(f"{command}: -o {name}: a Python variable's name is expected.")
+def variable_typed(word: str) -> str:
+    """Read the name of a variable. Raises ArgumentTypeError for any other word.
+
+    >>> variable_typed("scores")
+    'scores'
+    """
+    if is_identifier(word):
+        return word
+    raise argparse.ArgumentTypeError(f"expected a variable's name, got {word[:40]!r}")
 
 
 def seconds_typed(word: str) -> float:

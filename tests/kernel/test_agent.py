@@ -129,7 +129,7 @@ def test_a_run_inside_of_a_function_asks_by_input(frontend):
         ("%%mcp_agent --servers waether\nhi", "no server 'waether'. Did you mean 'weather'?"),
         ("%%mcp_agent --tools 'weather:x*'\nhi", "no tool matches weather:x*; `%mcp tools` lists them"),
         ("%%mcp_agent --max-turns 0\nhi", "%%mcp_agent: --max-turns 0: at least 1."),
-        ("%%mcp_agent -o 1x\nhi", "%%mcp_agent: -o 1x: a Python variable's name is expected."),
+        ("%%mcp_agent -o 1x\nhi", "%%mcp_agent: argument -o/--out: expected a variable's name, got '1x'."),
         ("%%mcp_agent --model $nothing\nhi", "cannot evaluate 'nothing': NameError"),
     ],
     ids=["no request", "option", "server", "tool", "turns", "variable", "model"],

@@ -14,7 +14,7 @@ from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, check_variable, option_text
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, option_text, variable_typed
 from mcp_magic.ipython.live import screen_for, shown_once
 from mcp_magic.ipython.views import Views
 from mcp_magic.notebook import host
@@ -172,7 +172,6 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     request = (invocation.body or "").strip()
     if not request:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
-    check_variable("%%mcp_agent", arguments.out)
     check_bounds("%%mcp_agent", arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     tables = _variables(invocation, "map", arguments.map, "$cities,$orders")
@@ -322,7 +321,7 @@ MCP_AGENT = Implementation(
             metavar="$SURFACE,...",
             help="let the model read these in place of what their servers list (`await host.surface(...)`)",
         ),
-        Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
+        Argument("-o", "--out", type=variable_typed, metavar="NAME", help="the variable that gets the AgentRun"),
     ),
     examples=(
         "%%mcp_agent --servers math",

@@ -24,8 +24,8 @@ from mcp_magic.ipython.commandline import (
     Implementation,
     Invocation,
     Tab,
-    check_variable,
     timeouts,
+    variable_typed,
 )
 from mcp_magic.ipython.views import Views
 from mcp_magic.results.reasons import last_failure
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame | Job:
-    check_variable("%mcp call", arguments.out)
     if arguments.background and arguments.df:
         raise CommandError("%mcp call: --df is for a result, and --background returns a job: (await job).df")
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
@@ -109,7 +108,13 @@ CALL = Implementation(
         Argument("--df", action="store_true", help="return the result's table as a DataFrame"),
         Argument("--answers", metavar="FILE", help="a JSON file with answers to the server's questions"),
         Argument("--background", action="store_true", help="return a job at once; `%%mcp jobs` lists them"),
-        Argument("-o", "--out", metavar="NAME", help="also keep the result, or the job, in this variable"),
+        Argument(
+            "-o",
+            "--out",
+            type=variable_typed,
+            metavar="NAME",
+            help="also keep the result, or the job, in this variable",
+        ),
     ),
     examples=(
         "%mcp call math:add a=3 b=4",

@@ -17,9 +17,9 @@ from mcp_magic.ipython.commandline import (
     Implementation,
     Invocation,
     Tab,
-    check_variable,
     option_text,
     seconds_typed,
+    variable_typed,
 )
 from mcp_magic.ipython.commands.agent import check_bounds, complete_tools, model_words
 from mcp_magic.ipython.execution import until_interrupted
@@ -47,7 +47,6 @@ async def _evaluate(invocation: Invocation, arguments: argparse.Namespace) -> Ev
     from mcp_magic.evaluation.evaluation import RESUMED, Evaluation
     from mcp_magic.junit import write_junit
 
-    check_variable("%%mcp_eval", arguments.out)
     check_bounds("%%mcp_eval", arguments)
     bounds = [] if arguments.gate is None else gate.read_gate(invocation.text(arguments.gate))
     files = {name: invocation.new_file(getattr(arguments, name)) for name in ("junit", "save")}
@@ -271,7 +270,7 @@ _ARGUMENTS = (
     Argument("--against", metavar="FILE", help="fail if it is worse than a saved evaluation"),
     Argument("--save", metavar="FILE", help="write the outcomes, for --against"),
     Argument("--junit", metavar="FILE", help="write a report for CI"),
-    Argument("-o", "--out", metavar="NAME", help="the variable that gets the Evaluation"),
+    Argument("-o", "--out", type=variable_typed, metavar="NAME", help="the variable that gets the Evaluation"),
 )
 
 _DETAILS = (

@@ -11,7 +11,7 @@ from mcp_magic.display.text import LOOPBACK
 from mcp_magic.errors import DeniedError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import Asking
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, check_variable, seconds_typed
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, variable_typed
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.junit import write_junit
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 async def _fuzz(invocation: Invocation, arguments: argparse.Namespace) -> FuzzReport:
-    check_variable("%mcp fuzz", arguments.out)
     from mcp_magic.fuzz.run import DEFAULT_SECONDS
 
     host = invocation.host
@@ -88,7 +87,13 @@ FUZZ = Implementation(
         ),
         Argument("--pytest", metavar="FILE", help="write a test for each failure"),
         Argument("--junit", metavar="FILE", help="write the outcome as JUnit XML, for CI"),
-        Argument("-o", "--out", metavar="NAME", help="the variable that gets the report, also of a failed fuzz"),
+        Argument(
+            "-o",
+            "--out",
+            type=variable_typed,
+            metavar="NAME",
+            help="the variable that gets the report, also of a failed fuzz",
+        ),
     ),
     examples=(
         "%mcp fuzz weather --seconds 20",

@@ -21,9 +21,9 @@ from mcp_magic.ipython.commandline import (
     Implementation,
     Invocation,
     Tab,
-    check_variable,
     option_text,
     seconds_typed,
+    variable_typed,
 )
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
@@ -53,7 +53,6 @@ _RESUMED = ("limit", "rate", "concurrency", "sessions", "timeout", "repeat_unkno
 
 
 async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
-    check_variable("%mcp map", arguments.out)
     if arguments.resume:
         return await _resumed(invocation, arguments)
     if arguments.rows is None:
@@ -300,7 +299,7 @@ MAP = Implementation(
             complete=lambda tab: _variables(tab, lambda value: isinstance(value, MapRun)),
             help="go on with the rows of a MapRun that have no answer",
         ),
-        Argument("-o", "--out", metavar="NAME", help="the variable that gets the MapRun"),
+        Argument("-o", "--out", type=variable_typed, metavar="NAME", help="the variable that gets the MapRun"),
     ),
     examples=(
         "out = %mcp map weather:forecast --rows $cities location={row.city} days=3",

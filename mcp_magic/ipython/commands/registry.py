@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import (
-    Argument,
-    Implementation,
-    Invocation,
-    Tab,
-    check_variable,
-    seconds_typed,
-)
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, variable_typed
 from mcp_magic.registry.client import OFFICIAL_REGISTRY
 from mcp_magic.registry.search import LIMIT, MAX_LIMIT, PACKAGE_TYPES, TRANSPORT_TYPES, cached_names
 from mcp_magic.schema.commandline import REFERENCE, as_word
@@ -32,7 +25,6 @@ _PAGES = 50
 
 
 async def _find(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    check_variable("%mcp find", arguments.out)
     listing: Listing = await invocation.host.search_registry(
         *(str(invocation.value(word)) for word in arguments.words),
         registry=invocation.text(arguments.registry) if arguments.registry else None,
@@ -81,7 +73,7 @@ FIND = Implementation(
         Argument("--limit", type=_count, default=LIMIT, metavar="N", help=f"matches at most (default: {LIMIT})"),
         Argument("--refresh", action="store_true", help="ask the registry also where the cache has an answer"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for each answer (default: 20)"),
-        Argument("-o", "--out", metavar="NAME", help="also keep the table in this variable"),
+        Argument("-o", "--out", type=variable_typed, metavar="NAME", help="also keep the table in this variable"),
     ),
     examples=(
         '%mcp find "postgres"',

@@ -95,7 +95,8 @@ async def test_line_that_cannot_be_read_says_what_to_type(magic, sent):
 async def test_bad_variable_is_refused_before_the_call(magic, name):
     before = len(host.trace)
     error = await magic.error(CommandError, f"call math:add a=1 b=2 -o {name}")
-    assert error == f"%mcp call: -o {name}: a Python variable's name is expected."
+    problem = f"argument -o/--out: expected a variable's name, got {name!r}"
+    assert error == f"%mcp call: {problem}. `%mcp call --help` shows what it takes."
     assert len(host.trace) == before, "nothing was sent"
 
 

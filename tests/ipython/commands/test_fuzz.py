@@ -62,7 +62,7 @@ LINES: dict[str, tuple[type[Exception], str]] = {
     "fuzz shop --junit no/j.xml": (ConfigError, "there is no folder"),
     "fuzz shop --pytest .": (ConfigError, "it is a folder; nothing was sent"),
     "fuzz shop --seconds 0": (CommandError, "expected seconds above 0"),
-    "fuzz shop -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
+    "fuzz shop -o 1x": (CommandError, "argument -o/--out: expected a variable's name, got '1x'"),
 }
 
 

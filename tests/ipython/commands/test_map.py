@@ -122,7 +122,7 @@ LINES: dict[str, tuple[type[Exception], str]] = {
     ),
     "map math:add --rows $rows --no-keep a={row.x} b=1": (ArgumentsError, "--no-keep needs --journal FILE"),
     "map math:add --rows none.csv": (ArgumentsError, "none.csv: No such file"),
-    "map math:add --rows $rows -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
+    "map math:add --rows $rows -o 1x": (CommandError, "argument -o/--out: expected a variable's name, got '1x'"),
     "map --resume $rows": (ArgumentsError, "--resume takes a MapRun"),
     "bench math:add a=1 b=2 --concurrency x": (CommandError, "--concurrency 1,4,16"),
     "bench math:add a=1 b=2 --rate fast": (ArgumentsError, "'fast' is not a rate; write 10/s"),

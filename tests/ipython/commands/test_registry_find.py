@@ -76,7 +76,7 @@ async def test_python_searches_the_registry_of_the_setting(ours):
         ("find x --limit many", CommandError, "expected 1 to 20,000, got 'many'"),
         ("find x --transport tcp", CommandError, "invalid choice: 'tcp' (choose from"),
         ("find x --timeout 0", CommandError, "expected seconds above 0"),
-        ("find x -o 1a", CommandError, "-o 1a: a Python variable's name is expected."),
+        ("find x -o 1a", CommandError, "argument -o/--out: expected a variable's name, got '1a'"),
         ("find x --registry http://example.com", ConfigError, "http://example.com has no https"),
         ("find x --registry https://me:sesame@[", ConfigError, "is not the address of a registry"),
         ("find $unset", ArgumentsError, "cannot evaluate 'unset'"),
