@@ -260,10 +260,11 @@ async def test_interrupt_keeps_what_was_found(fuzzed):
     assert fuzz.report.seconds > 0
 
 
-async def test_busy_server_is_left_alone_as_long_as_it_says(fuzzed):
-    async with over_http("correct") as url:
-        import httpx2
+async def test_busy_server_is_left_alone_as_long_as_it_says(fuzzed, monkeypatch):
+    import httpx2
 
+    monkeypatch.setattr("mcp_magic.map.pace.PAUSE", 0.05)
+    async with over_http("correct") as url, httpx2.AsyncClient() as client:
         refusals, waits = 3, list[int]()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -279,8 +280,7 @@ async def test_busy_server_is_left_alone_as_long_as_it_says(fuzzed):
             elif scope["method"] != "POST":
                 response = JSONResponse({}, 405)
             else:
-                async with httpx2.AsyncClient() as client:
-                    answer = await client.post(url, content=body, headers={"content-type": "application/json"})
+                answer = await client.post(url, content=body, headers={"content-type": "application/json"})
                 response = JSONResponse(answer.json() if answer.content else None, answer.status_code)
             await response(scope, receive, send)
 
