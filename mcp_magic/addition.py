@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from mcp_magic._text import clause, did_you_mean, duration, join_names, json_text, sentence
+from mcp_magic._text import clause, did_you_mean, duration, join_names, json_text, plural, sentence
 from mcp_magic.ask.question import EDIT, Choice, Form, Outcome, Question
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.parsing import (
@@ -595,7 +595,7 @@ class NewServer:
         rows = [("server", self.name), ("runs", visible(self.runs)), ("written to", str(self.file))]
         if self.connection is not None:
             row = self.connection.info().row()
-            offers = [f"{row[kind]} {kind}" for kind in ("tools", "resources", "prompts") if row.get(kind)]
+            offers = [plural(row[kind], kind) for kind in ("tools", "resources", "prompts") if row.get(kind)]
             rows.append(("session", ", ".join([str(row.get("state") or "open"), *offers])))
             rows += [("rights", rights)] if (rights := self.connection.info().rights) else []
         if self.report is not None:

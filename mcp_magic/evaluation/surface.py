@@ -217,7 +217,7 @@ class Surface:
         )
         notes = []
         if len(self) > MAX_SHOWN:
-            notes.append(f"{len(self) - MAX_SHOWN:,} more tools are not shown")
+            notes.append(f"not shown: {plural(len(self) - MAX_SHOWN, 'more tools')}")
         if removed := [name for name in self._original if name not in self._shown]:
             notes.append(f"not given to the model: {join_names(removed, 20)}")
         if self.left_out:
