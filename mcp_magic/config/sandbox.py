@@ -48,6 +48,7 @@ _EXAMPLE = "read=.,write=out,net=api.example.com:443"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?")
+_NUMBER = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$")  # its last part is one, as in other forms of an IPv4 address
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -205,6 +206,8 @@ def _of_text(text: str, base: Path | None) -> Sandbox:
     for word in filter(None, (word.strip() for word in text.split(","))):
         key, equals, rest = (part.strip() for part in word.partition("="))
         if not equals:
+            if word in KEYS:
+                raise FieldError(f"{word} needs a value, for example {_EXAMPLE}.", "sandbox")
             if word not in PRESETS:
                 hint = did_you_mean(word, (*PRESETS, *KEYS))
                 raise FieldError(
@@ -352,7 +355,7 @@ def _target(word: str) -> str:
     host, port = split_target(text)
     if port != "*" and not (port.isascii() and port.isdecimal() and 0 < int(port[:9]) < 65536):
         raise FieldError(f"{word!r} has no port from 1 to 65535, for example api.example.com:443.", "sandbox", "net")
-    if host != "*" and not (_is_network(host) or (_HOST.fullmatch(host) and not host.replace(".", "").isdecimal())):
+    if host != "*" and not (_is_network(host) or (_HOST.fullmatch(host) and not _NUMBER.search(host))):
         raise FieldError(f"{word!r} is no host, for example api.example.com:443 or 127.0.0.1:8000.", "sandbox", "net")
     return host if port == "*" else f"{host}:{int(port)}"
 
