@@ -73,6 +73,8 @@ class Overrides:
             kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
             for name in sorted(self._options().keys() - {f.name for f in fields(spec)}):
                 kind = kinds.get(type(spec), "with a URL")
+                if name == "observe":
+                    raise FieldError(f"a server {kind} cannot be observed; one with a command can.")
                 raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
             return replace(spec, **self._changes(spec, directory))
         except FieldError as error:

@@ -169,7 +169,7 @@ async def test_what_cannot_be_observed_says_why(host, connect, monkeypatch, tmp_
         await host.behaviour("math")
     with pytest.raises(UnknownServerError):
         await host.behaviour("nowhere")
-    with pytest.raises(TargetError, match="a server in this kernel has no observe; commands have"):
+    with pytest.raises(TargetError, match="a server in this kernel cannot be observed; one with a command can"):
         await host.connect(load("math_server").server, name="other", observe=True)
     with pytest.raises(ConnectError, match="no-such-command"):
         await host.connect(["no-such-command"], observe=True)
