@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 import shutil
 import textwrap
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 # Subcommands: their definition, parser and help.
 
 _PROGRAMS = ("npx", "uvx", "docker")  # begin a server's command, even where they are not installed
-_INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
+_INLINE = re.compile(r"\\(?:\$\{env:[^{}]*\}|[${])|\$\{env:([^{}]*)\}|\$([^\W\d]\w*)|\{([^{}]+)\}")
+ENVIRONMENT_REFERENCE = re.compile(r"\$\{env:[^{}]*\}")
 
 COMMANDS_PACKAGE = "mcp_magic.ipython.commands"
 GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")  # of subcommands, in the order of the help
@@ -108,13 +110,25 @@ class Invocation:
         return match
 
     def value(self, word: str) -> Any:
-        """Return the object for `$name` or `{expression}`, or else the word; a backslash keeps either as text."""
+        """Return the object for `$name` or `{expression}`, or else the word; a backslash keeps either as text.
+
+        `${env:NAME}` is a variable of the environment.
+        """
+        if ENVIRONMENT_REFERENCE.fullmatch(word):
+            return self.text(word)
         match = REFERENCE.fullmatch(word)
         return self._evaluated(match[1] or match[2]) if match else unescape_word(word)
 
     def text(self, word: str) -> str:
-        """Return a text with each `$name` and `{expression}` replaced; a backslash keeps either as text."""
-        return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self._evaluated(m[1] or m[2])), word)
+        """Return a text with each `$name`, `{expression}` and `${env:NAME}` replaced; a backslash keeps any as text."""
+
+        def replacement(match: re.Match[str]) -> str:
+            variable, *sources = match.groups()
+            if variable is not None:
+                return _of_environment(variable)
+            return match[0][1:] if match[0][0] == "\\" else str(self._evaluated(sources[0] or sources[1]))
+
+        return _INLINE.sub(replacement, word)
 
     def evaluate(self, source: str) -> Any:
         """Return the value of a Python expression in the caller's scope; raises what the expression raises."""
@@ -160,6 +174,15 @@ class Invocation:
             why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
             raise ConfigError(f"{path} cannot be written: {why}; nothing was sent")
         return path
+
+
+def _of_environment(reference: str) -> str:
+    """Return the value of a variable of the environment: `NAME`, or `NAME:-default` as in a configuration."""
+    name, colon, default = reference.partition(":-")
+    value = os.environ.get(name)
+    if value is None and not colon:
+        raise ArgumentsError(f"the environment has no variable {name}.{did_you_mean(name, os.environ)}")
+    return value or default
 
 
 @dataclass(frozen=True)

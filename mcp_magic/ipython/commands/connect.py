@@ -36,6 +36,7 @@ from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, TargetErr
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import (
     ANY_SERVER,
+    ENVIRONMENT_REFERENCE,
     ONE_SERVER,
     Argument,
     Implementation,
@@ -270,10 +271,11 @@ def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[s
     """Return the line's log-in options, or None."""
     secret = arguments.client_secret
     is_reference = secret is not None and bool(_references(secret))
-    if secret is not None and not (is_reference or REFERENCE.fullmatch(secret)):
+    is_variable = secret is not None and (REFERENCE.fullmatch(secret) or ENVIRONMENT_REFERENCE.fullmatch(secret))
+    if secret is not None and not (is_reference or is_variable):
         raise CommandError(
             "%mcp connect: --client-secret takes a variable, because the notebook keeps the line: "
-            "--client-secret $secret, or --client-secret {os.environ['SECRET']}, or '${keyring:SERVICE/NAME}'"
+            "--client-secret $secret, or --client-secret '${env:SECRET}', or '${keyring:SERVICE/NAME}'"
         )
     table: dict[str, Any] = {
         "client_id": arguments.client_id and invocation.text(arguments.client_id),

@@ -12,7 +12,7 @@ from mcp_magic.ask.question import Question, Reply
 from mcp_magic.ask.secrets import VALUE
 from mcp_magic.config.project import alone, load_declaration, trust
 from mcp_magic.config.servers import find_server
-from mcp_magic.errors import CommandError, DeniedError, SecretError
+from mcp_magic.errors import ArgumentsError, CommandError, DeniedError, SecretError, UnreachableError
 from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
@@ -138,6 +138,21 @@ async def test_a_line_refers_to_secrets(magic, backend, typed, program):  # noqa
     assert row["secrets"] == "TOKEN from keyring acme/db, KEY from input key"
     assert "TOKEN from keyring acme/db" in connection.info().parts()[0].plain
     assert "s3same" not in connection.info().parts()[0].plain + repr(connection.info())
+
+
+async def test_a_line_refers_to_the_environment(magic, monkeypatch, program):
+    monkeypatch.setenv("OWN_TOKEN", "{4711}${env:B}")
+    command = f"-- {program['command']} {program['args'][0]} '${{env:OWN_TOKEN}}'"
+    env = "--env 'TOKEN=Bearer ${env:OWN_TOKEN}' --env 'B=${env:NOT_HERE:-b} \\${env:B}'"
+    connection = await magic(f"connect --name it {env} {command}")
+    assert (await connection.call("look", name="TOKEN")).text == "Bearer {4711}${env:B}", "a value is no reference"
+    assert (await connection.call("look", name="B")).text == "b ${env:B}"
+    assert (await connection.call("words")).data == ["{4711}${env:B}"]
+    error = await magic.error(ArgumentsError, "connect http://127.0.0.1:9/mcp --header 'A: ${env:OWN_TOKE}'")
+    assert error == "the environment has no variable OWN_TOKE. Did you mean 'OWN_TOKEN'?"
+    assert "127.0.0.1:9" in await magic.error(
+        UnreachableError, "connect http://127.0.0.1:9/mcp --client-id a --client-secret '${env:OWN_TOKEN}'"
+    )
 
 
 async def test_a_reference_of_a_line_that_is_wrong_is_told(magic):
