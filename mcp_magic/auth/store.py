@@ -167,7 +167,7 @@ def make_store(where: str = "auto") -> Store:
     if where == "auto":
         return files
     raise MissingDependencyError(
-        "MCPMagics.tokens = 'keyring': there is no keyring here. pip install 'mcp_magic[keyring]' and a service "
+        "MCPMagics.tokens = 'keyring': there is no keyring here. pip install 'mcp-magic[keyring]' and a service "
         "behind it (Secret Service, KWallet, macOS, Windows), or set it to 'file'."
     )
 

@@ -282,7 +282,7 @@ class Sandlock:
         if not sys.platform.startswith("linux"):
             return "sandlock runs on Linux only"
         if find_spec("sandlock") is None:
-            return "sandlock is not installed: pip install 'mcp_magic[sandbox]'"
+            return "sandlock is not installed: pip install 'mcp-magic[sandbox]'"
         abi = landlock_abi()
         if abi < NEEDED_ABI:
             has = f"version {abi} of it" if abi else "no Landlock (is `landlock` in /sys/kernel/security/lsm?)"

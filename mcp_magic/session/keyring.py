@@ -28,7 +28,7 @@ KEYRING_SECONDS = 60.0
 MAX_NAMES = 10_000  # names that are read from the list
 
 MISSING = (
-    "there is no keyring here. pip install 'mcp_magic[keyring]' and a service behind it (Secret Service, KWallet, "
+    "there is no keyring here. pip install 'mcp-magic[keyring]' and a service behind it (Secret Service, KWallet, "
     "macOS, Windows)."
 )
 

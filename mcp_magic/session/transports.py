@@ -93,7 +93,7 @@ def _connect(spec: WebSocketSpec) -> Any:
         from websockets.exceptions import SecurityError
         from websockets.typing import Subprotocol
     except ImportError:
-        message = "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
+        message = "WebSocket servers need the package websockets: pip install 'mcp-magic[ws]'"
         raise MissingDependencyError(message) from None
 
     class WithinOrigin(connect):

@@ -143,7 +143,7 @@ def test_nothing_runs_where_sandlock_is_not_installed(tmp_path):
     done = subprocess.run([PYTHON, "hidden.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     problem = "this server is to run in a sandbox, and there is none here, so it was not started: sandlock is not inst"
     assert done.stdout.startswith(f"MissingDependencyError {problem}"), done.stderr
-    assert "pip install 'mcp_magic[sandbox]'" in done.stdout
+    assert "pip install 'mcp-magic[sandbox]'" in done.stdout
     assert not (tmp_path / "ran").exists()
 
 

@@ -90,7 +90,7 @@ async def test_missing_websockets_package_says_install_line(host, monkeypatch):
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
     with pytest.raises(MissingDependencyError) as caught:
         await host.connect("ws://127.0.0.1:1/", name="ws")
-    assert str(caught.value) == "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
+    assert str(caught.value) == "WebSocket servers need the package websockets: pip install 'mcp-magic[ws]'"
 
 
 async def test_server_object_shares_its_state_with_the_notebook(host):

@@ -148,7 +148,7 @@ SECRET = Implementation(
         "%mcp secret list",
         "%mcp secret forget github",
     ),
-    details="The value is kept in the system's keyring (`pip install 'mcp_magic[keyring]'`), and in no cell, history "
+    details="The value is kept in the system's keyring (`pip install 'mcp-magic[keyring]'`), and in no cell, history "
     "or trace. A configuration refers to it as ${keyring:mcp-magic/NAME}, which is read when its server is connected, "
     "for that server alone. The list has names and never values: what was stored from here, and what configurations "
     "refer to, with the servers that do. `forget` also forgets what was entered for ${input:NAME}.",
