@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mcp_magic.errors import CommandError
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import CommandError, ToolError
 from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation
 from mcp_magic.junit import Case, Suite, write_junit
 from mcp_magic.results.results import CheckFailedError
@@ -13,6 +15,7 @@ from mcp_magic.schema.words import split_line
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from mcp_magic.sandbox.behaviour import Behaviour
 
@@ -23,21 +26,24 @@ async def _behaviour(invocation: Invocation, arguments: argparse.Namespace) -> B
     if report is not None and arguments.check is None:
         raise CommandError("%mcp behaviour: --junit is about a check: add --check FILE")
     behaviour: Behaviour = await invocation.host.behaviour(server)
-    failures = [await _call(invocation, server, line) for line in arguments.call]
-    if failures:
+    failures: dict[str, list[str]] = defaultdict(list)
+    for line in arguments.call:
+        await _call(invocation, server, line, failures)
+    errors = [line for lines in failures.values() for line in lines]
+    if arguments.call:
         again = await invocation.host.behaviour(server)
-        behaviour = replace(again, note=_notes(behaviour.note, *failures))
+        behaviour = replace(again, note=_notes(behaviour.note, *errors))
     if behaviour.note and not behaviour.calls:
         more = f"call its tools, here by --call or in other lines, then `%mcp behaviour {server}` shows what they do"
         behaviour = replace(behaviour, note=f"{behaviour.note}: {more}")
     if arguments.check is not None:
         file = invocation.path(invocation.text(arguments.check))
         if report is not None:
-            differences = behaviour.differences_by_time(file)
-            cases = [Case(name, server, failure="\n".join(lines)) for name, lines in differences.items()]
-            write_junit(report, [Suite(f"behaviour {server}", cases)])
+            _report(report, behaviour, failures, file)
         try:
             behaviour.check(file)
+            if errors:
+                raise CheckFailedError(f"{errors[0]}; a check needs calls that work", behaviour)
         except CheckFailedError:
             invocation.show(behaviour)
             raise
@@ -49,12 +55,21 @@ async def _behaviour(invocation: Invocation, arguments: argparse.Namespace) -> B
     return behaviour
 
 
+def _report(path: Path, behaviour: Behaviour, failures: dict[str, list[str]], policy: Path) -> None:
+    """Write a check as JUnit XML: the differences to a policy, and the calls that failed."""
+    server, cases = behaviour.server, behaviour.differences_by_time(policy)
+    for name, lines in failures.items():
+        cases[name] = [*cases.get(name, []), *lines]
+    suite = Suite(f"behaviour {server}", [Case(name, server, failure="\n".join(cases[name])) for name in cases])
+    write_junit(path, [suite])
+
+
 def _notes(*notes: str) -> str:
     return "\n".join(filter(None, notes))
 
 
-async def _call(invocation: Invocation, server: str, line: str) -> str:
-    """Call a tool; return the note that it reported an error, or ""."""
+async def _call(invocation: Invocation, server: str, line: str, failures: dict[str, list[str]]) -> None:
+    """Call a tool; add what it reported as an error to the failures of its name."""
     name, *words = split_line(line) or [""]
     if not name:
         raise CommandError("%mcp behaviour: --call takes a tool and its arguments: --call 'query sql=\"select 1\"'")
@@ -62,7 +77,10 @@ async def _call(invocation: Invocation, server: str, line: str) -> str:
     with connection.explain_misfits():
         values = invocation.arguments(words, tool.input_schema)
     result = await connection.call_tool(tool.name, values, timeout=invocation.settings.call_timeout)
-    return f"{tool.name} reported an error" if result.is_error else ""
+    try:
+        result.raise_for_error()
+    except ToolError as error:
+        failures[tool.name].append(one_line(str(error), 400))
 
 
 BEHAVIOUR = Implementation(
@@ -70,7 +88,7 @@ BEHAVIOUR = Implementation(
     (
         ONE_SERVER,
         Argument("--save", metavar="FILE", help="write what it did as a policy (TOML), for --check and --sandbox"),
-        Argument("--check", metavar="FILE", help="fail where it did what a policy does not have"),
+        Argument("--check", metavar="FILE", help="fail where it did what a policy does not have, or a call failed"),
         Argument("--junit", metavar="FILE", help="write the check as JUnit XML, for CI"),
         Argument(
             "--call",

@@ -89,10 +89,20 @@ async def test_a_server_is_started_again_and_says_so(db):
     assert behaviour.note == ""
 
 
-async def test_a_tool_that_reports_an_error_is_a_note(db):
-    (db.folder / "data.txt").unlink()
+async def test_a_tool_that_reports_an_error_fails_a_check(db):
     await db(LINE)
-    assert (await db("behaviour db --call 'query sql=x'")).note == "query reported an error"
+    line = "behaviour db --call 'query sql=x' --call 'send to=x'"
+    await db(f"{line} --save db.toml")
+    (db.folder / "data.txt").unlink()
+    behaviour = await db(line)
+    assert behaviour.note.startswith("db:query failed: ")
+    assert "data.txt" in behaviour.note
+    assert behaviour.calls == ["query", "send"] * 2
+    error = await db.error(CheckFailedError, f"{line} --check db.toml --junit db.xml")
+    assert error == f"{behaviour.note}; a check needs calls that work"
+    cases = ElementTree.parse(db.folder / "db.xml").getroot()[0]
+    failures = {case.get("name"): case.findtext("failure") for case in cases}
+    assert failures == {"start": None, "query": behaviour.note}
 
 
 LINES: dict[str, tuple[type[Exception], str]] = {
