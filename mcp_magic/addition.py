@@ -643,7 +643,7 @@ async def add_server(
         )
     typed = start_values(addition, values or {})
     addition = replace(addition, stored=await _keyring_entries(addition))
-    agreed = await _agreed(addition, typed, ask, yes, host.elicitation.timeout)
+    agreed = await _agreed(addition, typed, ask, yes, host.consent.timeout)
     if addition.bundle is not None:
         await asyncio.to_thread(unpack, addition.bundle)
     added: list[str] = []

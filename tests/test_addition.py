@@ -225,7 +225,8 @@ async def test_no_and_silence_write_nothing(host, place):
     async def late(question, seconds):
         raise TimeoutError
 
-    for host.secrets.asker, reason in ((Person("no"), "you said no"), (late, "you did not answer within 600 s")):
+    host.consent.timeout = 20
+    for host.secrets.asker, reason in ((Person("no"), "you said no"), (late, "you did not answer within 20 s")):
         assert reason in await refusal(DeniedError, host, "tool.mcpb")
     assert names(place) == ["tool.mcpb"]
 
