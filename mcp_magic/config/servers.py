@@ -106,6 +106,11 @@ class ServerEntry:
     sets: tuple[str, ...] = ()  # the names of the variables and headers that the file sets
     digest: str = ""  # the hash of its table and of the variables from its `env_file`
 
+    @property
+    def reason(self) -> str:
+        """The problem, without the file and the name that the entry has."""
+        return str(self.problem or "").removeprefix(f"{self.source}: ").removeprefix(f"server {self.name!r}: ")
+
 
 def _ready_entry(
     name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any], document: Mapping[str, Any]

@@ -489,7 +489,7 @@ async def _config(invocation: Invocation, arguments: argparse.Namespace) -> List
         [_config_row(entry) for entry in entries],
         title="Configured MCP servers",
         note=note,
-        empty="no configured servers: looked for mcp.json, .mcp.json, the files of "
+        empty="no configured servers: looked for mcp_magic.toml, pyproject.toml, mcp.json, .mcp.json, the files of "
         f"{', '.join(sorted({host.name for host in HOSTS} - {''}))}, and the variable MCP_SERVERS",
         kind="config",
     )
@@ -508,8 +508,12 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
         row["secrets"] = ", ".join(entry.spec.secret_sources)
     if entry.spec is not None and entry.spec.unused:
         row["without effect"] = ", ".join(entry.spec.unused)
-    problem = Problem(lack) if state == "missing" else _problem(entry)
-    return row | {"host": entry.host or None, "file": _with_tilde(entry.source), "problem": problem}
+    problem = lack if state == "missing" else entry.reason
+    return row | {
+        "host": entry.host or None,
+        "file": _with_tilde(entry.source),
+        "problem": Problem(problem) if problem else None,
+    }
 
 
 def _with_tilde(path: str) -> str:

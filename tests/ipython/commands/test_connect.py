@@ -146,7 +146,7 @@ async def test_config_says_what_is_missing_and_where_it_is_from(magic, monkeypat
     ]
     problems = [str(row["problem"] or "") for row in listing]
     assert problems[0] == "no program 'npx': it comes with Node.js, https://nodejs.org"
-    assert problems[1].endswith("server 'b': the variable NOT_SET is not set (environment, .env).")
+    assert problems[1] == "the variable NOT_SET is not set (environment, .env)."
     assert listing[2]["without effect"] == "enabled_tools"
     (magic.folder / "mcp_magic.toml").write_text('[servers.own]\ncommand = "npx"\n')
     assert [row["server"] for row in await magic("config mcp_magic.toml")] == ["own"]
