@@ -53,8 +53,8 @@ WRONG_LINES = (CommandError, ArgumentsError, ConfigError, TargetError, NotFoundE
 """Errors of a line that cannot run as it is."""
 
 ALONE = (
-    *("agent", "allow", "approvals", "ask", "audit", "config", "deny", "disconnect", "find", "jobs", "last", "logout"),
-    *("metrics", "record", "roots", "secret", "trace", "up"),
+    *("agent", "allow", "approvals", "ask", "audit", "deny", "disconnect", "jobs", "last", "logout"),
+    *("metrics", "record", "roots", "trace"),
 )
 """Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
 
@@ -324,8 +324,8 @@ class _Line:
 
 
 TAKE_TARGET = ("connect", "doctor")  # the subcommands that connect by themselves
-CONNECT_NONE = ("add", "export", "find", "remove", "secret", "serve")
-"""Subcommands that open no session of what they name."""
+CONNECT_NONE = ("add", "config", "export", "find", "remove", "secret", "serve", "up")
+"""Subcommands that need no session of what they name; `up` opens it."""
 
 WITHOUT_SESSION = ("add", "config", "find", "remove", "secret", "serve")
 """Subcommands that no session of --connect helps."""

@@ -68,6 +68,16 @@ def test_a_listing_and_a_definition_are_json(program):
     assert json.loads(program("tool", "plain:add", "--json")[0])["inputSchema"]["required"] == ["a", "b"]
 
 
+def test_config_lists_what_a_wrong_declaration_does_not_concern(program):
+    program.declare("[servers.db]\ncommand = 'x'\n[servers.db.sandbox]\nreed = '.'\n")
+    (program.folder / "mcp.json").write_text('{"mcpServers": {"a": {"url": "http://h"}, "b": {"type": "http"}}}')
+    rows = json.loads(program("--json", "config", "mcp.json", status=1)[0])
+    assert [(row["server"], row["state"]) for row in rows] == [("a", "ready"), ("b", "wrong")]
+    assert rows[1]["problem"] == "needs a url."
+    out, _ = program("config", status=1)
+    assert "sandbox.reed: unknown key. Did you mean 'read'?" in out
+
+
 def test_a_doctor_takes_its_target_and_fails_with_errors(program):
     program.declare(DECLARED)
     assert "healthy" in program("doctor", "plain")[0]
