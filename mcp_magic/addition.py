@@ -401,7 +401,11 @@ async def _described(
         identifier, own_version = _split_version(kind, rest)
         return _entry_of(Package(kind, identifier, version or own_version)), None, f"{kind}, as you named it"
     if re.match(r"https?://", what):
-        if urlsplit(what).path.endswith(BUNDLE_SUFFIXES):
+        try:
+            path_of_url = urlsplit(what).path
+        except ValueError:
+            raise CommandError(f"{one_line(what, 100)!r} is no URL.") from None
+        if path_of_url.endswith(BUNDLE_SUFFIXES):
             return None, await _download(what, ""), mask_url(what)
         return _entry_of(Remote("streamable-http", what)), None, "the URL that you gave"
     path = folder / Path(what).expanduser()

@@ -168,14 +168,20 @@ async def test_deleted_entry_is_refused(host):
 
 async def test_first_package_that_can_run_is_taken(host, place):
     cargo = {"registryType": "cargo", "identifier": "x"}
+    odd = [
+        {"registryType": "mcpb", "identifier": "http://[x", "fileSha256": "ab" * 32},
+        {"registryType": "oci", "identifier": "x y", "registryBaseUrl": "http://[x"},
+    ]
     async with serving(load("math_server").server.streamable_http_app()) as url:
         remote = {"type": "streamable-http", "url": f"{url}/mcp"}
-        (place / "server.json").write_text(json.dumps({"name": "a/math", "packages": [cargo], "remotes": [remote]}))
+        (place / "server.json").write_text(
+            json.dumps({"name": "a/math", "packages": [*odd, cargo], "remotes": [remote]})
+        )
         host.secrets.asker = Person()
         await host.add("server.json")
     assert "not taken: packages of 'cargo' cannot be run here" in host.secrets.asker.shown
     message = await refusal(ConfigError, host, "server.json", package="npm", name="b")
-    assert message == "a/math has no package of the type npm; it has: cargo, remote."
+    assert message == "a/math has no package of the type npm; it has: mcpb, oci, cargo, remote."
 
 
 async def test_program_that_is_missing_is_said_before_the_yes(host, place, monkeypatch):
@@ -342,6 +348,7 @@ async def test_secret_is_kept_in_the_keyring(backend, host, place):  # noqa: F81
         ("bad.json", {}, ConfigError, "not JSON"),
         ("empty.json", {}, ConfigError, "has no package and no remote that can be read"),
         ("http://example.com/x.mcpb", {}, RegistryError, "is not asked: it is not https"),
+        ("https://[x/tool.mcpb", {}, CommandError, "is no URL"),
         ("npm:../x", {}, ConfigError, "is not the name of an npm package"),
         ("tool.mcpb", {"name": "a b"}, Exception, "'a b' is not a server name"),
         (

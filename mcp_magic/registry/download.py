@@ -49,10 +49,20 @@ def check_address(url: str) -> str:
 
 
 def check_direction(source: str, url: str) -> None:
-    """Raise RegistryError if another machine sends a request to a program of this one, before anybody has agreed."""
-    host = urlsplit(url).hostname
+    """Raise RegistryError if a URL may not be asked, or another machine leads to a program of this one."""
+    host = urlsplit(check_address(url)).hostname
     if host in LOOPBACK and source not in LOOPBACK:
         raise RegistryError(f"{source or 'the file'} leads to {host}, which is this machine; that is not asked.")
+
+
+def target_of(url: str, reference: str) -> str:
+    """Return the URL to which the answer of another leads. Raises RegistryError if it may not be asked."""
+    try:
+        target = urljoin(url, reference)
+    except ValueError:  # which is no URL
+        target = reference
+    check_direction(urlsplit(url).hostname or "", target)
+    return target
 
 
 async def fetch(
@@ -76,9 +86,8 @@ async def fetch(
         location = answer.headers.get("location", "")
         if answer.status not in _REDIRECTS or not location:
             return answer
-        target = check_address(urljoin(url, location))
+        target = target_of(url, location)
         here, there = urlsplit(url), urlsplit(target)
-        check_direction(here.hostname or "", target)
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         url = target

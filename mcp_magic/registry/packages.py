@@ -18,14 +18,14 @@ import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from mcp_magic._text import join_names, plural
 from mcp_magic.config.masking import mask_text
 from mcp_magic.display.json import NOT_JSON, loads
-from mcp_magic.display.text import LOOPBACK, one_line
+from mcp_magic.display.text import LOOPBACK, host_of, one_line
 from mcp_magic.errors import ConfigError, MCPMagicError, RegistryError
-from mcp_magic.registry.download import check_direction, fetch
+from mcp_magic.registry.download import fetch, target_of
 from mcp_magic.registry.recipe import Recipe, SlotMaker, Word
 from mcp_magic.schema.resolve import object_of
 
@@ -215,15 +215,8 @@ async def _npm(package: Package, folder: Path) -> Recipe:
         notes.append("the SHA-256 that the publisher gives is not checked: npm has another kind of digest")
     why = "" if digest else "npm gives no digest of it"
     shown = digest if re.fullmatch(r"sha\d+-[\w+/=]{20,120}", digest) else ""
-    place = _host_of(object_of(facts.get("dist")).get("tarball"))
+    place = host_of(str(object_of(facts.get("dist")).get("tarball")))
     return _pinned(recipe, exact, shown, why, place=place, notes=notes)
-
-
-def _host_of(url: Any) -> str:
-    try:
-        return one_line(urlsplit(str(url)).hostname or "", 100)
-    except ValueError:
-        return ""
 
 
 async def _npm_facts(target: str, folder: Path) -> dict[str, Any]:
@@ -434,7 +427,7 @@ _DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 async def _oci(package: Package, folder: Path) -> Recipe:
     image = package.identifier
-    registry = urlsplit(package.registry_url).netloc
+    registry = host_of(package.registry_url)
     match = _IMAGE.fullmatch(image)
     if match is None:
         raise ConfigError(f"{one_line(image, 100)!r} is not a reference of an image, such as ghcr.io/acme/server:1.0.")
@@ -486,10 +479,9 @@ async def _image_digest(host: str, path: str, tag: str) -> str:
 
 async def _anonymous_token(url: str, challenge: str) -> str:
     fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge[:2_000]))
-    realm = urljoin(url, fields.get("realm", ""))
     if not challenge.lower().startswith("bearer ") or not fields.get("realm"):
         raise RegistryError(f"{urlsplit(url).netloc} wants credentials.")
-    check_direction(urlsplit(url).hostname or "", realm)
+    realm = target_of(url, fields["realm"])
     query = urlencode({name: fields[name] for name in ("service", "scope") if name in fields}, quote_via=quote)
     answer = await fetch(f"{realm}{'&' if '?' in realm else '?'}{query}")
     value = object_of(loads(answer.body.decode("utf-8", "replace")))

@@ -220,10 +220,15 @@ def remote_recipe(remote: Remote) -> Recipe:
     if names:
         raise ConfigError(f"{one_line(names[0], 60)!r} is not the name of a header")
     start = url.parts[0] if url.parts else ""
-    if isinstance(start, str) and not re.match(r"https?://", start):
-        raise ConfigError(f"{one_line(remote.url, 100)!r} is not a URL with http or https")
-    if isinstance(start, str) and start.startswith("http:") and _host(start) not in LOOPBACK:
-        maker.notes.append("nothing is encrypted on the way: others on the network can read and change it")
+    if isinstance(start, str):
+        try:
+            host = urlsplit(start).hostname
+        except ValueError:
+            start = ""
+        if not re.match(r"https?://", start):
+            raise ConfigError(f"{one_line(remote.url, 100)!r} is not a URL with http or https")
+        if start.startswith("http:") and host not in LOOPBACK:
+            maker.notes.append("nothing is encrypted on the way: others on the network can read and change it")
     transport = "sse" if remote.type == "sse" else "http"
     kind = "SSE" if transport == "sse" else "streamable HTTP"
     why = "the server at the URL may change at any time"
@@ -236,13 +241,6 @@ def remote_recipe(remote: Remote) -> Recipe:
         unpinned=why,
         notes=tuple(maker.notes),
     )
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 # The values of slots: from `--set`, from a form, and by default.

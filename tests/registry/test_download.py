@@ -39,6 +39,12 @@ async def test_redirect_to_another_scheme_is_refused(served):
         await fetch(f"{served.url}/a")
 
 
+async def test_redirect_to_no_url_is_refused(served):
+    served.replies["/a"] = Answer(302, "", {"location": "http://[x"})
+    with pytest.raises(RegistryError, match="is not asked: it is not a URL with a host"):
+        await fetch(f"{served.url}/a")
+
+
 async def test_large_answer_is_cut_off(served):
     served.replies["/a"] = Answer(200, "x" * 1001)
     with pytest.raises(RegistryError, match=r"127.0.0.1 answered with more than 1,000 bytes"):
@@ -64,3 +70,5 @@ def test_another_machine_asks_nothing_of_this_one():
     check_direction("registry.example.com", "https://files.example.com/a")
     with pytest.raises(RegistryError, match=r"registry.example.com leads to localhost, which is this machine"):
         check_direction("registry.example.com", "http://localhost:8888/api")
+    with pytest.raises(RegistryError, match="it is not a URL with a host"):
+        check_direction("registry.example.com", "http://[x/tool.mcpb")

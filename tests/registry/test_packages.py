@@ -249,6 +249,13 @@ async def test_tag_without_a_digest_says_that_it_may_change(served):
     assert recipe.unpinned.startswith("the tag 1.0 may mean another image tomorrow, and its digest is not known: ")
 
 
+@pytest.mark.parametrize("challenge", ['Bearer realm="http://[x"', 'Basic realm="x"', "Bearer"])
+async def test_registry_that_wants_a_log_in_leaves_the_tag(served, challenge):
+    served.answers.append(Answer(401, "", {"www-authenticate": challenge}))
+    recipe = await recipe_of(Package("oci", f"{urlsplit(served.url).netloc}/acme/tool:1.0"))
+    assert recipe.unpinned.startswith("the tag 1.0 may mean another image tomorrow")
+
+
 async def test_image_with_a_digest_asks_nobody(served):
     recipe = await recipe_of(Package("oci", f"ghcr.io/acme/tool:1.0@{DIGEST}"))
     assert command(recipe)[-1] == f"ghcr.io/acme/tool@{DIGEST}"

@@ -113,9 +113,10 @@ def test_remote_without_encryption_is_noted():
     [
         (Remote("sse", "file:///etc/passwd"), "is not a URL with http or https"),
         (Remote("sse", "https://x", (Input("A\r\nB", value="x"),)), "is not the name of a header"),
+        (Remote("sse", "http://[x"), "is not a URL with http or https"),
         (Remote("sse", "https://x/${env:HOME}"), "has a reference"),
     ],
-    ids=["scheme", "header", "reference"],
+    ids=["scheme", "header", "no URL", "reference"],
 )
 def test_remote_that_cannot_be_used_is_refused(remote, reason):
     with pytest.raises(ConfigError, match=reason):
