@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import threading
@@ -34,9 +35,6 @@ def place(tmp_path, monkeypatch):
     """The folder of a project, in which this Python is `python`."""
     folder = tmp_path / "project"
     folder.mkdir()
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "python").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(folder)
@@ -409,10 +407,15 @@ async def test_public_server_of_npm_is_added(host, place):
 
 
 @pytest.mark.skipif(shutil.which("uvx", path=str(Path(sys.executable).parent)) is None, reason="uv is not installed")
-async def test_public_server_of_pypi_is_added(host, place):
-    own = [{"name": name, "value": os.environ[name]} for name in ("SSL_CERT_FILE", "HTTPS_PROXY") if name in os.environ]
+async def test_public_server_of_pypi_is_added(host, place, tmp_path, monkeypatch):
+    network = [name for name in ("SSL_CERT_FILE", "HTTPS_PROXY") if name in os.environ]
+    exports = [f"export {name}={shlex.quote(os.environ[name])}" for name in network]  # of these, a server gets none
+    program = tmp_path / "bin" / "uvx"
+    program.parent.mkdir()
+    program.write_text("\n".join(["#!/bin/sh", *exports, f'exec {shlex.quote(shutil.which("uvx"))} "$@"\n']))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     package = {"registryType": "pypi", "identifier": "mcp-server-time"}
-    package["environmentVariables"] = own
     (place / "server.json").write_text(json.dumps({"name": "io.github.x/time", "packages": [package]}))
     host.secrets.asker = Person()
     new = await host.add("server.json")

@@ -30,7 +30,7 @@ from mcp_magic.registry.recipe import Recipe, SlotMaker, Word
 from mcp_magic.schema.resolve import object_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mcp_magic.registry.entry import Package
 
@@ -51,35 +51,45 @@ _IMAGE = re.compile(
 
 _REACH = {
     "npx": ("-c", "--call", "--node-options"),
-    "uvx": ("--with", "--with-editable", "--with-requirements", "--env-file", "--python"),
+    "uvx": ("--with", "--with-editable", "--with-requirements", "--env-file", "--python", "-p"),
     "docker": (
-        *("-v", "--volume", "--mount", "--privileged", "--network", "--net", "--pid", "--ipc", "--userns", "--uts"),
-        *(
-            "--cap-add",
-            "--device",
-            "--security-opt",
-            "--entrypoint",
-            "--env-file",
-            "--volumes-from",
-            "--group-add",
-            "-u",
-        ),
+        *("-v", "--volume", "--volumes-from", "--mount", "--privileged", "--cap-add", "--device", "--security-opt"),
+        *("--network", "--net", "--pid", "--ipc", "--userns", "--uts", "--group-add", "-u"),
+        *("--entrypoint", "--env-file"),
     ),
 }
 """Options of a launcher that change what a package does, or what it can reach."""
 
-_ORIGIN = {
-    "npx": ("-p", "--package", "-c", "--call", "--registry", "--userconfig", "--globalconfig", "--prefix", "-w"),
+_FLAGS = {
+    "npx": ("-y", "--yes", "-q", "--quiet", "-s", "--silent", "--prefer-online", "--prefer-offline", "--offline"),
     "uvx": (
-        *("--from", "--index", "--default-index", "--index-url", "-i", "--extra-index-url", "--find-links", "-f"),
-        *("--config-file", "--overrides", "--constraints", "--with-editable", "--directory", "--project"),
+        *("-q", "--quiet", "-v", "--verbose", "--no-progress", "-n", "--no-cache", "--refresh", "--offline"),
+        *("--isolated", "--native-tls"),
     ),
-    "docker": ("-H", "--host", "--context", "--config"),
+    "docker": (
+        *("-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm", "--init", "-P", "--publish-all"),
+        *("--privileged", "--read-only", "--no-healthcheck"),
+    ),
 }
-"""Options of a launcher that change which package it runs, or where that comes from."""
+"""Options without a value by which a launcher runs the same package from the same place."""
+
+_SETTINGS = {
+    "npx": ("--loglevel",),
+    "uvx": ("--python", "-p", "--env-file"),
+    "docker": (
+        *("-e", "--env", "--env-file", "-v", "--volume", "--volumes-from", "--mount", "--tmpfs", "--entrypoint"),
+        *("--network", "--net", "--pid", "--ipc", "--userns", "--uts", "-p", "--publish", "--add-host", "--dns"),
+        *("--name", "-w", "--workdir", "-u", "--user", "--group-add", "--cap-add", "--cap-drop", "--device"),
+        *("--gpus", "--security-opt", "-m", "--memory", "--cpus", "--shm-size", "--ulimit", "-l", "--label"),
+        *("--platform", "--restart"),
+    ),
+}
+"""Those with a value. Any other option may change what runs: npm, for one, takes `--regis` for `--registry`."""
 
 _ORIGIN_VARIABLES = re.compile(
-    r"(?i)npm_config_|uv_|pip_|ld_|dyld_|docker_|xdg_|(?:node_options|node_path|python(?:path|home|startup)|path|home)$"
+    r"(?i)npm_config_|uv_|pip_|ld_|dyld_|docker_|container_|xdg_|ssl_cert_|node_tls_|"
+    r"(?:node_options|node_path|node_extra_ca_certs|python(?:path|home|startup)|(?:https?|all)_proxy|"
+    r"path|pathext|home|userprofile|(?:local)?appdata)$"
 )
 """The starts of variables that change which package runs, or where it comes from."""
 
@@ -120,12 +130,14 @@ async def package_recipe(package: Package, folder: Path) -> Recipe:
 
 
 def _launched(
-    package: Package, launcher: str, words: Iterable[str], pinned: str, *, after: Iterable[str] = ()
+    package: Package, launcher: str, words: Sequence[str], pinned: str, *, after: Iterable[str] = ()
 ) -> Recipe:
     """Return the recipe of a package that a launcher runs: its words, the publisher's for it, the package, theirs."""
     maker = SlotMaker()
-    runtime, own = maker.arguments(package.runtime_arguments), maker.arguments(package.package_arguments)
-    first = [word for word in words if Word((word,)) not in runtime and Word(flag=word) not in runtime]
+    first = [Word((text,)) for text in words]
+    ours = [*first, *(Word(flag=text) for text in words)]
+    runtime = [word for word in maker.arguments(package.runtime_arguments) if word not in ours]
+    own = maker.arguments(package.package_arguments)
     named = [number for number, word in enumerate(runtime) if _names(word, package.identifier)]
     if named:  # the publisher wrote the package among the words of the launcher
         runtime[named[0]] = Word((pinned,))
@@ -133,9 +145,10 @@ def _launched(
     else:
         middle = [*runtime, Word((pinned,))]
     program = "docker" if launcher == "podman" else launcher
-    reach = [flag for word in runtime for flag in _REACH.get(program, ()) if _has_flag(word, flag)]
+    options = [text.partition("=")[0] for word in runtime for text in _texts(word)]
+    reach = [option for option in options if option in _REACH.get(program, ())]
     notes = [f"the publisher's {flag} changes what it does or what it can reach" for flag in dict.fromkeys(reach)]
-    others = _origin_changes(runtime, pinned, _ORIGIN.get(program, ()), package)
+    others = _origin_changes(runtime, pinned, program, package)
     unpinned = f"the publisher's {join_names(others)} may run something else than what was looked up" if others else ""
     if package.runtime_hint and package.runtime_hint != launcher:
         notes.append(f"the publisher names {one_line(package.runtime_hint, 40)!r} to run it; here {launcher} does")
@@ -143,11 +156,11 @@ def _launched(
     if names:
         raise ConfigError(f"{one_line(names[0], 60)!r} is not the name of a variable")
     env = maker.named(package.environment)
-    words_of_all = (*map(_word, first), *middle, *map(_word, after if own else ()), *own)
+    end = [Word((text,)) for text in after] if own else []
     return Recipe(
         f"{package.registry_type} {package.identifier}",
         command=launcher,
-        words=words_of_all,
+        words=(*first, *middle, *end, *own),
         env=env,
         unpinned=unpinned,
         notes=(*notes, *maker.notes),
@@ -163,34 +176,39 @@ def _pinned(recipe: Recipe, version: str, digest: str, why_not: str, *, place: s
     )
 
 
-def _origin_changes(runtime: list[Word], pinned: str, flags: tuple[str, ...], package: Package) -> list[str]:
+def _origin_changes(runtime: list[Word], pinned: str, program: str, package: Package) -> list[str]:
     """Return what in the words of a launcher, and in the variables, may have it run something else."""
+    flags, settings = _FLAGS.get(program, ()), _SETTINGS.get(program, ())
     changes = []
-    before = ""
-    for word in runtime:
-        text = word.flag or "".join(part if isinstance(part, str) else f"<{part.key}>" for part in word.parts)
+    before = ""  # the option, if this may be its value
+    words = [(word, text) for word in runtime for text in _texts(word)]
+    for word, text in (*words, (Word(), pinned)):
+        is_option = text.startswith("-")
+        if before in settings and (is_option or text == pinned):
+            changes.append(before)  # which takes the next word for its value
         if text == pinned:
             break
-        changes += [flag for flag in flags if _has_flag(word, flag)]
-        if not text.startswith("-") and (not before.startswith("-") or "=" in before):
-            changes.append(one_line(text, 60))  # a launcher takes its first word for the package
-        before = "" if word.flag and word.parts else text
+        if is_option:
+            option, equals, _ = text.partition("=")
+            changes += [option] if option not in (*flags, *settings) else []
+            before = "" if equals else text
+            continue
+        may_be_absent = not word.flag and not all(slot.input.required for slot in word.slots)
+        if before in ("", *flags) or (before in settings and may_be_absent):
+            changes.append(text)  # a launcher takes its first word for the package
+        before = ""
     changes += [own.name for own in package.environment if _ORIGIN_VARIABLES.match(own.name)]
-    return list(dict.fromkeys(changes))
+    return list(dict.fromkeys(one_line(change, 60) for change in changes))
 
 
-def _word(text: str) -> Word:
-    return Word((text,))
+def _texts(word: Word) -> list[str]:
+    """Return what stands in the command, with `<name>` for what is filled in."""
+    return word.fill({slot.key: f"<{slot.key}>" for slot in word.slots})
 
 
 def _names(word: Word, identifier: str) -> bool:
     text = word.parts[0] if len(word.parts) == 1 else ""
     return isinstance(text, str) and not word.flag and re.split(r"(?<=.)[@=]", text, maxsplit=1)[0] == identifier
-
-
-def _has_flag(word: Word, flag: str) -> bool:
-    start = word.flag or next((part for part in word.parts if isinstance(part, str)), "")
-    return start == flag or start.startswith(f"{flag}=")
 
 
 # npm
@@ -444,20 +462,15 @@ async def _oci(package: Package, folder: Path) -> Recipe:
     name = f"{host}/{path}" if host else path
     reference = f"{name}@{digest}" if digest else f"{name}:{tag or 'latest'}"
     launcher = "podman" if package.runtime_hint == "podman" or _only_podman() else "docker"
-    recipe = _launched(package, launcher, ["run", "-i", "--rm"], reference)
+    start = ("run", "-i", "--rm")
+    recipe = _launched(package, launcher, start, reference)
     place = host or _DOCKER_HUB[0]
-    recipe = replace(recipe, env_at=_after_run(recipe))
+    recipe = replace(recipe, env_at=len(start))
     return _pinned(recipe, tag, digest, why, place=place, notes=())
 
 
 def _only_podman() -> bool:
     return shutil.which("docker") is None and shutil.which("podman") is not None
-
-
-def _after_run(recipe: Recipe) -> int:
-    starts = (Word((text,)) for text in ("run", "-i", "--rm"))
-    known = [*starts, Word(flag="-i"), Word(flag="--rm")]
-    return next(number for number, word in enumerate(recipe.words) if word not in known)
 
 
 async def _image_digest(host: str, path: str, tag: str) -> str:

@@ -194,9 +194,31 @@ def test_index_is_that_of_the_configuration(tmp_path, monkeypatch, files, enviro
     [
         pytest.param({"runtime_arguments": (Input("--index", "named", value="http://evil"),)}, "--index", id="option"),
         pytest.param({"runtime_arguments": (Input("", "positional", value="-i=http://evil"),)}, "-i", id="word"),
+        pytest.param(
+            {"runtime_arguments": (Input("", "positional", value="-ihttp://evil"),)}, "-ihttp://evil", id="joined"
+        ),
+        pytest.param(
+            {"runtime_arguments": (Input("--defau", "named", value="http://evil"),)}, "--defau", id="shortened"
+        ),
         pytest.param({"runtime_arguments": (Input("", "positional", value="evil"),)}, "evil", id="another package"),
+        pytest.param({"runtime_arguments": (Input("-q", "named", value="evil"),)}, "evil", id="value of a flag"),
+        pytest.param(
+            {"runtime_arguments": (Input("-q", "named"), Input("", "positional", value="evil"))},
+            "evil",
+            id="after a flag",
+        ),
+        pytest.param({"runtime_arguments": (Input("-p", "named"),)}, "-p", id="option that takes the package"),
+        pytest.param(
+            {"runtime_arguments": (Input("-p", "named"), Input("", "positional", hint="x"))}, "<x>", id="value left out"
+        ),
+        pytest.param(
+            {"runtime_arguments": (Input("-p", "named"), Input("-q", "named", value="evil"))},
+            "-p, evil",
+            id="option as a value",
+        ),
         pytest.param({"runtime_arguments": (Input("", "positional", hint="x"),)}, "<x>", id="package to fill in"),
         pytest.param({"environment": (Input("UV_INDEX", value="http://evil"),)}, "UV_INDEX", id="variable"),
+        pytest.param({"environment": (Input("https_proxy", value="http://evil"),)}, "https_proxy", id="proxy"),
     ],
 )
 async def test_publisher_who_changes_the_origin_pins_nothing(served, package, culprit):
@@ -228,6 +250,28 @@ async def test_tag_is_pinned_by_the_digest_of_its_registry(served):
     assert table["env"] == {"KEY": "sesame"}
     assert (recipe.digest, recipe.unpinned) == (DIGEST, "")
     assert recipe.notes == ("the publisher's -v changes what it does or what it can reach",)
+
+
+async def test_container_starts_with_run_also_if_the_publisher_says_it(served):
+    words = ("run", "--init", "-i", "--name", "tool")
+    package = Package(
+        "oci",
+        f"ghcr.io/acme/tool@{DIGEST}",
+        environment=(Input("KEY"),),
+        runtime_arguments=tuple(Input("", "positional", value=word) for word in words),
+    )
+    recipe = await recipe_of(package)
+    start = ["run", "-i", "--rm", "-e", "KEY", "--init", "--name", "tool"]
+    assert recipe.table({"KEY": "1"})["args"] == [*start, f"ghcr.io/acme/tool@{DIGEST}"]
+    assert recipe.unpinned == ""
+
+
+@pytest.mark.parametrize("words", [["-i", "evil"], ["--init", "evil"], ["--rootfs", "/evil"], ["-H", "tcp://evil"]])
+async def test_another_image_before_that_of_the_entry_pins_nothing(served, words):
+    arguments = tuple(Input("", "positional", value=word) for word in words)
+    recipe = await recipe_of(Package("oci", f"ghcr.io/acme/tool@{DIGEST}", runtime_arguments=arguments))
+    assert "may run something else than what was looked up" in recipe.unpinned
+    assert recipe.digest == ""
 
 
 async def test_registry_gives_a_token_without_a_log_in(served):
