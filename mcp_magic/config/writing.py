@@ -27,6 +27,7 @@ from mcp_magic.config.parsing import (
     plain_json,
     read_bytes,
     slug,
+    toml_document,
 )
 from mcp_magic.errors import ConfigError
 
@@ -65,11 +66,7 @@ class ServerFile:
     def _data(self) -> dict[str, Any]:
         data: Any = {}
         if self.is_toml:
-            try:
-                data = parse_toml(self.text)
-            except tomllib.TOMLDecodeError as error:
-                problem = f"{self.path}: not TOML: {error}"
-                raise ConfigError(problem) from None
+            data = toml_document(self.text, str(self.path))
         elif self.text.strip():
             data = parse_json(self.text, source=str(self.path))
         if not isinstance(data, dict):
@@ -108,13 +105,16 @@ class ServerFile:
         """
         if twin := next((own for own in self.servers if slug(own) == slug(name)), None):
             raise ConfigError(f"{self.path} has a server {twin!r}; `--name NAME` gives this one another name.")
-        wanted = json.loads(json.dumps(self._data))
+        wanted = self._data
         place = wanted
         for key in self._keys:
             place = place.setdefault(key, {})
         place[name] = json.loads(json.dumps(table))
         if inputs:
-            wanted["inputs"] = [*wanted.get("inputs", []), *inputs]
+            own = wanted.get("inputs", [])
+            if not isinstance(own, list):
+                raise ConfigError(f"{self.path}: inputs: expected a list, got {kind_of(own)}.")
+            wanted["inputs"] = [*own, *inputs]
         texts = self._toml_added(name, table, comment) if self.is_toml else self._json_added(name, table, inputs)
         for text in texts:
             if ServerFile(self.path, text).means(wanted):
@@ -132,7 +132,7 @@ class ServerFile:
         if name not in servers:
             has = f" It has: {join_names(servers)}" if servers else " It has none."
             raise ConfigError(f"{self.path} has no server {name!r}.{did_you_mean(name, servers)}{has}")
-        wanted = json.loads(json.dumps(self._data))
+        wanted = self._data
         place = wanted
         for key in self._keys:
             place = place[key]
@@ -145,8 +145,8 @@ class ServerFile:
     def means(self, wanted: dict[str, Any]) -> bool:
         """Whether the text has this meaning, but for tables that are empty."""
         try:
-            return bool(_without_empty(json.loads(json.dumps(self._data))) == _without_empty(wanted))
-        except (ConfigError, TypeError):
+            return bool(_without_empty(self._data) == _without_empty(wanted))
+        except ConfigError:
             return False
 
     @property
@@ -182,10 +182,10 @@ class ServerFile:
             drop |= {*range(number, end)}
             if end < following and not lines[end].strip() and number and not lines[number - 1].strip():
                 drop.add(end)  # one of the two empty lines that would meet
-        kept = "".join(line for number, line in enumerate(lines) if number not in drop)
+        rest = "".join(line for number, line in enumerate(lines) if number not in drop)
         if len(lines) - 1 in drop:
-            yield kept.rstrip() + self._line_end if kept.strip() else ""
-        yield kept
+            yield rest.rstrip() + self._line_end if rest.strip() else ""
+        yield rest
 
     def _is_header_of(self, line: str, name: str) -> bool:
         if not _IS_TABLE.match(line):
@@ -312,8 +312,8 @@ def _object_at(plain: str, keys: Sequence[str]) -> tuple[int, list[_Member], int
     start = _after_space(plain, 0)
     members, end = _members(plain, start)
     for key in keys:
-        [*_, found] = [member for member in members if member.name == key]  # of several, the last one counts
-        start = found.value
+        [*_, inner] = [member for member in members if member.name == key]  # of several, the last one counts
+        start = inner.value
         members, end = _members(plain, start)
     return start, members, end
 
@@ -366,11 +366,9 @@ def _with_inputs(text: str, inputs: Sequence[Any], new_line: str) -> str:
     at = own[-1].value + 1
     entries = ", ".join(json_text(item) for item in inputs)
     has_more = plain[_after_space(plain, at)] != "]"
-    return (
-        f"{text[: own[-1].end - 1].rstrip()}, {entries}]{text[own[-1].end :]}"
-        if has_more
-        else (f"{text[:at]}{entries}{text[at:]}")
-    )
+    if has_more:
+        return f"{text[: own[-1].end - 1].rstrip()}, {entries}]{text[own[-1].end :]}"
+    return f"{text[:at]}{entries}{text[at:]}"
 
 
 def _unit(text: str) -> str:

@@ -54,6 +54,7 @@ def added(name: str, text: str, **options) -> str:
         pytest.param("mcp_magic.toml", TOML, id="TOML"),
         pytest.param("mcp_magic.toml", TOML.replace("\n", "\r\n"), id="TOML of Windows"),
         pytest.param("pyproject.toml", '[project]\nname = "x"\n', id="pyproject"),
+        pytest.param("pyproject.toml", "[tool.x]\nday = 2026-11-01  # exactly\n", id="a date"),
         pytest.param("mcp.json", JSON, id="JSON with comments"),
         pytest.param("mcp.json", JSON.replace("\n", "\r\n"), id="JSON of Windows"),
         pytest.param("mcp.json", JSON.replace("  ", "\t"), id="JSON with tabs"),
@@ -103,7 +104,7 @@ def test_each_server_is_removed_alone():
     ("name", "text", "reason"),
     [
         ("mcp_magic.toml", "servers = {a = {command = 'x'}}", "write it by hand"),
-        ("mcp_magic.toml", "[servers", "not TOML"),
+        ("mcp_magic.toml", "[servers", r"mcp_magic\.toml:1:9: not TOML"),
         ("mcp_magic.toml", "servers = 3", "servers: expected servers by name, got a number"),
         ("mcp.json", "[]", "expected an object, got a list"),
         ("mcp.json", '{"mcpServers": [1]}', "mcpServers: expected servers by name"),
@@ -114,6 +115,11 @@ def test_each_server_is_removed_alone():
 def test_file_that_cannot_be_changed_is_refused(name, text, reason):
     with pytest.raises(ConfigError, match=reason):
         added(name, text)
+
+
+def test_inputs_that_are_no_list_are_refused():
+    with pytest.raises(ConfigError, match="inputs: expected a list, got nothing"):
+        added(".vscode/mcp.json", '{"inputs": null}', inputs=[{"id": "k"}])
 
 
 def test_server_that_cannot_be_taken_out_is_refused():
