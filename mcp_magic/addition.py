@@ -679,13 +679,14 @@ async def _keyring_entries(addition: Addition) -> dict[str, str]:
         if not slot.input.secret or slot.is_list:
             continue
         name = f"{addition.name}-{slot.key}"
-        try:
-            taken = [own for own in (name, *(f"{name}-{n}" for n in range(2, 10))) if await read_secret(SERVICE, own)]
-        except KeyringFailedError:
-            return {}
-        free = next((own for own in (name, *(f"{name}-{n}" for n in range(2, 10))) if own not in taken), None)
-        if free is not None:
-            entries[slot.key] = free
+        for entry in (name, *(f"{name}-{number}" for number in range(2, 10))):
+            try:
+                is_free = entry not in entries.values() and not await read_secret(SERVICE, entry)
+            except KeyringFailedError:
+                return {}
+            if is_free:
+                entries[slot.key] = entry
+                break
     return entries
 
 

@@ -335,6 +335,26 @@ async def test_secret_is_kept_in_the_keyring(backend, host, place):  # noqa: F81
     assert [path.name for path in backend.folder.iterdir()] == ["mcp-magic%0Aplain-token"]
 
 
+async def test_each_secret_has_an_entry_of_its_own(backend, host, place):  # noqa: F811
+    backend.set_password("mcp-magic", "plain-token", "another")
+    config = {
+        "command": "python",
+        "args": ["${__dirname}/main.py", "2025-06-18"],
+        "env": {"A": "${user_config.token}", "B": "${user_config.token-2}"},
+    }
+    server = {"type": "python", "entry_point": "main.py", "mcp_config": config}
+    secret = {"type": "string", "sensitive": True}
+    bundle = plain_bundle(server=server, user_config={"token": secret, "token-2": secret})
+    (place / "tool.mcpb").write_bytes(bundle)
+    host.secrets.asker = Person(**{"token": "sesame-1234", "token-2": "sesame-5678"})
+    await host.add("tool.mcpb")
+    assert servers(place / "mcp_magic.toml")["plain"]["env"] == {
+        "A": "${keyring:mcp-magic/plain-token-2}",
+        "B": "${keyring:mcp-magic/plain-token-2-2}",
+    }
+    assert backend.get_password("mcp-magic", "plain-token") == "another"
+
+
 # What cannot be added
 
 
