@@ -61,8 +61,8 @@ from mcp_magic.flight.request import InFlightRequest
 from mcp_magic.registry.bundle import MAX_BUNDLE, Bundle, bundle_recipe, read_bundle, unpack
 from mcp_magic.registry.client import OFFICIAL_REGISTRY, RegistryClient
 from mcp_magic.registry.download import check_direction, fetch
-from mcp_magic.registry.entry import Package, RegistryEntry, Remote, read_entry
-from mcp_magic.registry.packages import PACKAGE_TYPES, package_recipe
+from mcp_magic.registry.entry import PACKAGE_TYPES, Package, RegistryEntry, Remote, read_entry
+from mcp_magic.registry.packages import package_recipe
 from mcp_magic.registry.recipe import Recipe, default_values, find_missing, form_schema, read_values, remote_recipe
 from mcp_magic.schema.secrets import is_declared_secret
 from mcp_magic.session.keyring import KeyringFailedError, forget_secret, read_secret, store_secret

@@ -23,10 +23,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import join_names, plural
-from mcp_magic.config.parsing import parse_json
+from mcp_magic.config.parsing import is_variable, parse_json
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ConfigError
-from mcp_magic.registry.entry import MAX_ITEMS, Input
+from mcp_magic.registry.entry import MAX_ITEMS, UNPRINTABLE, Input
 from mcp_magic.registry.recipe import Recipe, SlotMaker, Word
 from mcp_magic.schema.resolve import object_of
 
@@ -43,7 +43,6 @@ TAIL = 70_000  # bytes at the end of a zip, within which its directory is named
 SERVER_TYPES = ("node", "python", "binary", "uv")
 
 _DRIVE = re.compile(r"[A-Za-z]:")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _FORMATS = {"number": "number", "boolean": "boolean", "directory": "filepath", "file": "filepath"}
 
@@ -167,7 +166,7 @@ def _why_not(path: str) -> str:
     """Return why a path cannot be unpacked, or ""."""
     if len(path) > MAX_PATH:
         return f"it has {len(path)} characters"
-    if _UNPRINTABLE.search(path) or "\\" in path:
+    if UNPRINTABLE.search(path) or "\\" in path:
         return "it has characters that no path should have"
     if path.startswith("/") or _DRIVE.match(path):
         return "it leads to a place of its own"
@@ -328,7 +327,7 @@ class _ManifestReader:
             for name, value in env.items()
         }
         for name in variables:
-            if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            if not is_variable(name):
                 raise ConfigError(f"{self._bundle.source}: {one_line(name, 60)!r} is not the name of a variable.")
         return self._program(command), self._words(args), variables
 

@@ -27,15 +27,17 @@ MAX_REMARKS = 20
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 """The key of `_meta` under which a registry says what it knows of an entry."""
 
+PACKAGE_TYPES = ("npm", "pypi", "oci", "mcpb", "nuget")
+"""The types of packages that are understood."""
+
 STATUSES = ("active", "deprecated", "deleted")
 FORMATS = ("string", "number", "boolean", "filepath")
 TRANSPORTS = ("stdio", "streamable-http", "sse")
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 _REGISTRIES = {"docker": "oci", "npmjs": "npm", "dxt": "mcpb", "python": "pypi"}
 _SPELLINGS = {"streamable": "streamable-http", "http": "streamable-http", "streamablehttp": "streamable-http"}
 T = TypeVar("T")
-
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class _Reader:
             self.remark(f"{where} is not text")
         elif len(value) > limit:
             self.remark(f"{where} has {len(value):,} characters; at most {limit:,} are read")
-        elif _UNPRINTABLE.search(value):
+        elif UNPRINTABLE.search(value):
             self.remark(f"{where} has control characters")
         else:
             return value
@@ -299,7 +301,7 @@ class _Reader:
             place = f"{path}.variables.{one_line(name, 40)}"
             if not isinstance(table[name], dict):
                 self.remark(f"{place} is not an object")
-            elif len(name) > MAX_NAME or _UNPRINTABLE.search(name):
+            elif len(name) > MAX_NAME or UNPRINTABLE.search(name):
                 self.remark(f"{place} is no name of a variable")
             else:
                 flat = {key: inner for key, inner in table[name].items() if key != "variables"}  # a variable has none

@@ -22,10 +22,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from mcp_magic._text import join_names, plural
 from mcp_magic.config.masking import mask_text
+from mcp_magic.config.parsing import is_variable
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import LOOPBACK, host_of, one_line
 from mcp_magic.errors import ConfigError, MCPMagicError, RegistryError
 from mcp_magic.registry.download import fetch, target_of
+from mcp_magic.registry.entry import PACKAGE_TYPES
 from mcp_magic.registry.recipe import Recipe, SlotMaker, Word
 from mcp_magic.schema.resolve import object_of
 
@@ -93,9 +95,6 @@ _ORIGIN_VARIABLES = re.compile(
 )
 """The starts of variables that change which package runs, or where it comes from."""
 
-PACKAGE_TYPES = ("npm", "pypi", "oci", "nuget", "mcpb")
-"""The types of packages that are understood."""
-
 
 def check_version(version: str, identifier: str) -> str:
     """Return a version that can be part of a command; "" for the latest. Raises ConfigError if it cannot."""
@@ -152,7 +151,7 @@ def _launched(
     unpinned = f"the publisher's {join_names(others)} may run something else than what was looked up" if others else ""
     if package.runtime_hint and package.runtime_hint != launcher:
         notes.append(f"the publisher names {one_line(package.runtime_hint, 40)!r} to run it; here {launcher} does")
-    names = [variable.name for variable in package.environment if not re.fullmatch(r"[A-Za-z_]\w*", variable.name)]
+    names = [variable.name for variable in package.environment if not is_variable(variable.name)]
     if names:
         raise ConfigError(f"{one_line(names[0], 60)!r} is not the name of a variable")
     env = maker.named(package.environment)
@@ -290,7 +289,7 @@ async def _pypi(package: Package, folder: Path) -> Recipe:
     files, index = await _pypi_files(name)
     if not version:
         version = _latest([text for file in files if not file.is_yanked and (text := _version_of(file.name, name))])
-    own = [file for file in files if _is_version(_version_of(file.name, name), version)]
+    own = [file for file in files if (text := _version_of(file.name, name)) and _release(text) == _release(version)]
     if not version or not own:
         raise RegistryError(f"{index} has no version {version or 'to install'} of {name}.")
     wheels = [file for file in own if file.name.endswith("-none-any.whl")]
@@ -332,10 +331,6 @@ def _release(version: str) -> tuple[tuple[int, ...], str]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers), match[2].strip(".-_")
-
-
-def _is_version(text: str, version: str) -> bool:
-    return bool(text) and _release(text) == _release(version)
 
 
 def _latest(versions: Iterable[str]) -> str:
@@ -385,7 +380,7 @@ def _files_of_json(value: Any) -> list[_File]:
 def _files_of_html(text: str) -> list[_File]:
     """Read the links of a simple page (PEP 503): `<a href="URL#sha256=...">NAME</a>`."""
     files = []
-    for match in re.finditer(r"<a\s([^>]*)>([^<]*)</a\s*>", text, re.I):
+    for match in re.finditer(r"<a\s([^<>]*)>([^<]*)</a\s*>", text, re.I):
         digest = re.search(r"#sha256=([0-9a-f]{64})", match[1])
         files.append(_File(match[2].strip(), digest[1] if digest else "", "data-yanked" in match[1]))
     return files
@@ -461,16 +456,13 @@ async def _oci(package: Package, folder: Path) -> Recipe:
             why = f"the tag {tag or 'latest'} may mean another image tomorrow, and its digest is not known: {error}"
     name = f"{host}/{path}" if host else path
     reference = f"{name}@{digest}" if digest else f"{name}:{tag or 'latest'}"
-    launcher = "podman" if package.runtime_hint == "podman" or _only_podman() else "docker"
+    only_podman = shutil.which("docker") is None and shutil.which("podman") is not None
+    launcher = "podman" if package.runtime_hint == "podman" or only_podman else "docker"
     start = ("run", "-i", "--rm")
     recipe = _launched(package, launcher, start, reference)
     place = host or _DOCKER_HUB[0]
     recipe = replace(recipe, env_at=len(start))
     return _pinned(recipe, tag, digest, why, place=place, notes=())
-
-
-def _only_podman() -> bool:
-    return shutil.which("docker") is None and shutil.which("podman") is not None
 
 
 async def _image_digest(host: str, path: str, tag: str) -> str:
@@ -513,7 +505,8 @@ async def _nuget(package: Package, folder: Path) -> Recipe:
         raise ConfigError(f"{one_line(name, 100)!r} is not the name of a NuGet package.")
     if not version:
         raise ConfigError(f"the NuGet package {name} has no version in its entry: say which, `--version 1.0.0`.")
-    maker = _launched(replace(package, runtime_hint=""), "dnx", [], f"{name}@{version}", after=["--"])
-    at = next(number for number, word in enumerate(maker.words) if word == Word((f"{name}@{version}",)))
-    words = (*maker.words[: at + 1], Word(("--yes",)), *maker.words[at + 1 :])
-    return replace(maker, words=words, version=version, unpinned=maker.unpinned or "NuGet is not asked for its digest")
+    recipe = _launched(replace(package, runtime_hint=""), "dnx", [], f"{name}@{version}", after=["--"])
+    at = next(number for number, word in enumerate(recipe.words) if word == Word((f"{name}@{version}",)))
+    words = (*recipe.words[: at + 1], Word(("--yes",)), *recipe.words[at + 1 :])
+    unpinned = recipe.unpinned or "NuGet is not asked for its digest"
+    return replace(recipe, words=words, version=version, unpinned=unpinned)

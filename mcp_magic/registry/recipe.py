@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.config.parsing import is_variable
 from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, ConfigError
-from mcp_magic.registry.entry import Input
+from mcp_magic.registry.entry import UNPRINTABLE, Input
 from mcp_magic.schema.secrets import is_declared_secret
 
 if TYPE_CHECKING:
     from mcp_magic.registry.entry import Remote
 
 _HOLE = re.compile(r"(\$?)\{([^{}$]*)\}")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _FLAG_ONLY = Input()
 
 Values = Mapping[str, str | Sequence[str]]
@@ -169,7 +169,7 @@ class SlotMaker:
         for match in _HOLE.finditer(own.value):
             dollar, name = match[1], match[2]
             inner = variables.get(name)
-            if inner is None and not (dollar and _VARIABLE.fullmatch(name)):
+            if inner is None and not (dollar and is_variable(name)):
                 continue  # braces that are part of the text
             parts.append(own.value[end : match.start()])
             end = match.end()
@@ -328,5 +328,5 @@ def _check(slot: Slot, text: str) -> None:
             float(text)
         except ValueError:
             raise ArgumentsError(f"{slot.key}: {shown} is not a number.") from None
-    if re.search(r"[\x00-\x1f\x7f]", text):
+    if UNPRINTABLE.search(text):
         raise ArgumentsError(f"{slot.key}: a value cannot have control characters or line ends.")

@@ -36,7 +36,6 @@ MAX_LIMIT = MAX_PAGES * PAGE
 TRANSPORT_TYPES = {"stdio": "stdio", "http": "streamable-http", "sse": "sse"}
 """The transports, as they are typed, and their types in `server.json`."""
 SHORT = {kind: name for name, kind in TRANSPORT_TYPES.items()}
-PACKAGE_TYPES = ("npm", "pypi", "oci", "mcpb", "nuget")
 
 _CACHED = 10_000  # most entries of the cache that are searched
 _DESCRIPTION = 300  # characters; the official registry has 100
@@ -143,7 +142,8 @@ class _Matches:
         entries.sort(key=lambda entry: entry.updated or entry.published, reverse=True)
         if self.query.every:
             entries.sort(key=lambda entry: entry.name)
-        entries.sort(key=lambda entry: (_status_rank(entry), self.query.rank(entry)))
+        ranks = {status: rank for rank, status in enumerate(STATUSES)}
+        entries.sort(key=lambda entry: (ranks.get(entry.status, 0), self.query.rank(entry)))
         return entries[: self.query.limit]
 
 
@@ -151,10 +151,6 @@ def _is_newer(entry: RegistryEntry, other: RegistryEntry) -> bool:
     if entry.latest is not None and other.latest is not None and entry.latest != other.latest:
         return entry.latest
     return (entry.published or entry.updated) > (other.published or other.updated)
-
-
-def _status_rank(entry: RegistryEntry) -> int:
-    return STATUSES.index(entry.status) if entry.status in STATUSES else 0
 
 
 async def search_registry(

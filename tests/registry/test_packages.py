@@ -91,7 +91,7 @@ async def test_npm_version_is_that_of_the_entry(served):
         (Package("oci", "a b"), "is not a reference of an image"),
         (Package("nuget", "X"), "has no version in its entry"),
         (Package("nuget", "X/Y", "1.0"), "is not the name of a NuGet package"),
-        (Package("cargo", "x", "1.0"), "packages of 'cargo' cannot be run here; only npm, pypi, oci, nuget, mcpb"),
+        (Package("cargo", "x", "1.0"), "packages of 'cargo' cannot be run here; only npm, pypi, oci, mcpb, nuget"),
         (Package("npm", "x", transport=Remote("sse", "http://localhost")), "starts a server of its own at a URL"),
     ],
     ids=lambda part: part.identifier if isinstance(part, Package) else "",

@@ -12,7 +12,8 @@ from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, variable_typed
 from mcp_magic.registry.client import OFFICIAL_REGISTRY
-from mcp_magic.registry.search import LIMIT, MAX_LIMIT, PACKAGE_TYPES, TRANSPORT_TYPES, cached_names
+from mcp_magic.registry.entry import PACKAGE_TYPES
+from mcp_magic.registry.search import LIMIT, MAX_LIMIT, TRANSPORT_TYPES, cached_names
 from mcp_magic.schema.commandline import REFERENCE, as_word
 from mcp_magic.schema.secrets import is_declared_secret
 
@@ -115,7 +116,7 @@ async def _add(invocation: Invocation, arguments: argparse.Namespace) -> NewServ
 
 def _values(invocation: Invocation, words: list[str]) -> dict[str, Any]:
     """Return the values of `--set KEY=VALUE`; one that is there several times is a list."""
-    values: dict[str, Any] = {}
+    values: dict[str, list[Any]] = {}
     for word in words:
         key, _, text = word.partition("=")
         if not _SET.fullmatch(word):
@@ -129,16 +130,8 @@ def _values(invocation: Invocation, words: list[str]) -> dict[str, Any]:
             )
         else:
             value = str(invocation.value(text)) if REFERENCE.fullmatch(text) else invocation.text(text)
-        values[key] = (
-            [*values[key], value]
-            if isinstance(values.get(key), list)
-            else ([values[key], value] if key in values else value)
-        )
-    return values
-
-
-def _complete_what(tab: Tab) -> list[str]:
-    return [*registry_names(tab), *completion.paths(tab, _FILES)]
+        values.setdefault(key, []).append(value)
+    return {key: several if len(several) > 1 else several[0] for key, several in values.items()}
 
 
 ADD = Implementation(
@@ -147,7 +140,7 @@ ADD = Implementation(
         Argument(
             "what",
             metavar="WHAT",
-            complete=_complete_what,
+            complete=lambda tab: [*registry_names(tab), *completion.paths(tab, _FILES)],
             help="a name in the registry, a server.json, an .mcpb, npm:NAME, pypi:NAME, oci:IMAGE, or a URL",
         ),
         Argument("--name", help="its name (default: made from that in the registry)"),
