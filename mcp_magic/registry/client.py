@@ -28,10 +28,10 @@ from mcp_magic.errors import ConfigError, RegistryError
 from mcp_magic.flight.attempt import retry_after
 from mcp_magic.protocol import BUSY, of_status
 from mcp_magic.registry.cache import AnswerCache, StoredAnswer, names_in
+from mcp_magic.registry.download import MAX_REDIRECTS, REDIRECTS, Answer, http_client, request
 from mcp_magic.registry.entry import RegistryEntry, read_entry
 from mcp_magic.results.reasons import MAX_LINE, of_body
 from mcp_magic.schema.resolve import object_of
-from mcp_magic.session.failures import unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -45,7 +45,6 @@ MAX_PAGES = 200
 MAX_BYTES = 16_000_000  # of one answer: some registries are a file with all of their servers
 MAX_ALL_BYTES = 64_000_000  # of the answers to one search
 MAX_CURSOR = 2_000  # characters
-MAX_REDIRECTS = 5
 MAX_ETAG = 200  # characters
 
 ANSWER_SECONDS = 20.0  # seconds within which one answer must be complete
@@ -111,13 +110,6 @@ class Page:
     servers: list[Any]
     cursor: str
     remark: str = ""
-
-
-@dataclass(frozen=True)
-class _Reply:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class RegistryClient:
@@ -273,7 +265,7 @@ class RegistryClient:
         etag = reply.headers.get("etag", "")
         return StoredAnswer(value, time.time(), etag if len(etag) <= MAX_ETAG and _ETAG.fullmatch(etag) else "")
 
-    async def _first_path(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> _Reply:
+    async def _first_path(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
         """Ask by the first version of the API that has the path, if need be with fewer parameters."""
         reply = None
         for api in _APIS:
@@ -288,7 +280,7 @@ class RegistryClient:
             return reply
         raise self._refusal(reply, path)
 
-    def _refusal(self, reply: _Reply, path: str) -> RegistryError:
+    def _refusal(self, reply: Answer, path: str) -> RegistryError:
         fault = of_status(reply.status)
         wait = retry_after(reply.headers.get("retry-after"))
         # without backticks, in which a message has lines to type
@@ -313,15 +305,10 @@ class RegistryClient:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
         """Have an HTTP client for some requests."""
-        import httpx2
-
         if self._http is not None:
             yield
             return
-        here = urlsplit(self.address).hostname in LOOPBACK
-        headers = {"user-agent": "mcp_magic"}
-        timeout = httpx2.Timeout(self._timeout)
-        async with httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=not here) as client:
+        async with http_client(urlsplit(self.address).hostname or "") as client:
             self._http = client
             try:
                 yield
@@ -333,7 +320,7 @@ class RegistryClient:
         pairs = [*parse_qsl(own, keep_blank_values=True), *query.items()]
         return f"{base}/{path}{'?' if pairs else ''}{_encoded(pairs)}"
 
-    async def _get(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> _Reply:
+    async def _get(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
         """Return the reply to a request, after at most one short pause that the registry asks for."""
         reply = await self._follow(self._url(path, query), headers)
         wait = retry_after(reply.headers.get("retry-after"))
@@ -342,12 +329,12 @@ class RegistryClient:
             reply = await self._follow(self._url(path, query), headers)
         return reply
 
-    async def _follow(self, url: str, headers: Mapping[str, str]) -> _Reply:
+    async def _follow(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Return the reply to a request, after redirects within the origin."""
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send(url, headers)
             location = reply.headers.get("location", "")
-            if reply.status not in (301, 302, 303, 307, 308) or not location:
+            if reply.status not in REDIRECTS or not location:
                 return reply
             target = location
             try:
@@ -367,33 +354,16 @@ class RegistryClient:
             url = place._replace(netloc=user + at + place.netloc.rpartition("@")[2], fragment="").geturl()
         raise RegistryError(f"{self.place} redirects in a circle.", reply.status)
 
-    async def _send(self, url: str, headers: Mapping[str, str]) -> _Reply:
-        import httpx2
-
+    async def _send(self, url: str, headers: Mapping[str, str]) -> Answer:
         assert self._http is not None
         self.requests += 1
         body = bytearray()
-        problem = ""
         try:
-            async with (
-                asyncio.timeout(self._timeout),
-                self._http.stream("GET", url, headers=dict(headers), follow_redirects=False) as response,
-            ):
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    self._bytes += len(chunk)
-                    if len(body) > MAX_BYTES:
-                        raise RegistryError(f"{self.place} answered with more than {MAX_BYTES:,} bytes.")
-                lowered = {name.lower(): value for name, value in response.headers.items()}
-                return _Reply(response.status_code, lowered, bytes(body))
-        except (TimeoutError, httpx2.TimeoutException):
-            problem = f"{self.place} did not answer within {self._timeout:g} s"
-        except (httpx2.ConnectError, httpx2.ProxyError, OSError) as error:
-            problem = unreachable(error, self.place).text
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-            reason = one_line(str(error).replace(url, self.place) or type(error).__name__, MAX_LINE)
-            problem = f"{self.place} broke off: {reason}"
-        raise RegistryError(sentence(problem))
+            return await request(
+                self._http, "GET", url, headers, place=self.place, limit=MAX_BYTES, seconds=self._timeout, body=body
+            )
+        finally:
+            self._bytes += len(body)
 
 
 def _encoded(pairs: Iterable[tuple[str, str]]) -> str:

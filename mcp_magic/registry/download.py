@@ -1,4 +1,4 @@
-"""Bounded GET requests to registries of packages, and downloads."""
+"""Bounded requests to registries, of servers and of packages, and downloads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from mcp_magic.session.failures import unreachable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import httpx2
+
 MAX_ANSWER = 32_000_000  # bytes of an answer; the list of all files of a package may have several million
 MAX_REDIRECTS = 5
 ANSWER_SECONDS = 30.0
 
-_REDIRECTS = (301, 302, 303, 307, 308)
+REDIRECTS = (301, 302, 303, 307, 308)
 
 
 @dataclass(frozen=True)
@@ -80,41 +82,74 @@ async def fetch(
     Raises:
         RegistryError: There is no answer, it is too large, or it redirects where it may not.
     """
-    sent = dict(headers or {})
+    fields = dict(headers or {})
     for _ in range(MAX_REDIRECTS + 1):
-        answer = await _send(check_address(url), method, sent, limit, seconds)
+        host = urlsplit(check_address(url)).hostname or ""
+        async with http_client(host) as http:
+            answer = await request(http, method, url, fields, place=host, limit=limit, seconds=seconds)
         location = answer.headers.get("location", "")
-        if answer.status not in _REDIRECTS or not location:
+        if answer.status not in REDIRECTS or not location:
             return answer
         target = target_of(url, location)
         here, there = urlsplit(url), urlsplit(target)
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
+            fields = {name: value for name, value in fields.items() if name.lower() != "authorization"}
         url = target
     raise RegistryError(f"{urlsplit(url).hostname} redirects more than {plural(MAX_REDIRECTS, 'times')}.")
 
 
-async def _send(url: str, method: str, headers: Mapping[str, str], limit: int, seconds: float) -> Answer:
+def http_client(host: str) -> httpx2.AsyncClient:
+    """Return a client for requests to a host; a proxy is not asked for what this machine has."""
     import httpx2
 
-    host = urlsplit(url).hostname or ""
-    body = bytearray()
+    return httpx2.AsyncClient(trust_env=host not in LOOPBACK, headers={"user-agent": "mcp_magic"})
+
+
+async def request(
+    http: httpx2.AsyncClient,
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    place: str,
+    limit: int,
+    seconds: float,
+    body: bytearray | None = None,
+) -> Answer:
+    """Send one request, and return the answer, whatever its status.
+
+    Args:
+        http: The client.
+        method: The method.
+        url: The address; may hold a secret.
+        headers: The headers.
+        place: What messages call the address.
+        limit: Bytes of the answer.
+        seconds: Seconds within which it must be complete.
+        body: Takes the bytes that came, of an answer that is too large too.
+
+    Raises:
+        RegistryError: There is no answer, or it is too large.
+    """
+    import httpx2
+
+    body = bytearray() if body is None else body
     try:
         async with (
             asyncio.timeout(seconds),
-            httpx2.AsyncClient(trust_env=host not in LOOPBACK, headers={"user-agent": "mcp_magic"}) as client,
-            client.stream(method, url, headers=dict(headers), follow_redirects=False) as response,
+            http.stream(method, url, headers=dict(headers), timeout=seconds, follow_redirects=False) as response,
         ):
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > limit:
-                    raise RegistryError(f"{host} answered with more than {limit:,} bytes.")
+                    raise RegistryError(f"{place} answered with more than {limit:,} bytes.")
             lowered = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status_code, lowered, bytes(body))
     except (TimeoutError, httpx2.TimeoutException):
-        problem = f"{host} did not answer within {seconds:g} s"
+        problem = f"{place} did not answer within {seconds:g} s"
     except (httpx2.ConnectError, httpx2.ProxyError, OSError) as error:
-        problem = unreachable(error, host).text
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        problem = f"{host} broke off: {one_line(str(error) or type(error).__name__, 200)}"
+        problem = unreachable(error, place).text
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        reason = one_line(str(error).replace(url, place) or type(error).__name__, 200)
+        problem = f"{place} broke off: {reason}"
     raise RegistryError(sentence(problem))
