@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import sys
 import time
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
+from mcp_magic.config.parsing import replace_text
 from mcp_magic.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -114,15 +114,7 @@ class FileStore:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):  # the folder may exist with another mode
             self.folder.chmod(0o700)
-        fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        try:
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                json.dump(record, file)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        replace_text(path, json.dumps(record), 0o600)
 
 
 class KeyringStore:

@@ -6,10 +6,12 @@ import ipaddress
 import json
 import os
 import re
+import secrets
 import stat
 import sys
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
@@ -362,6 +364,34 @@ def write_text(path: Path, text: str) -> None:
     except ValueError as error:  # a null byte in the name
         problem = str(error)
     raise ConfigError(f"{path} cannot be written: {problem}")
+
+
+def replace_text(path: Path, text: str, mode: int | None = None) -> None:
+    """Replace a UTF-8 file as a whole, so that no half of it is ever read.
+
+    Args:
+        path: The file, in a folder that is there.
+        text: Its text, with its own line ends.
+        mode: Its mode; None for that which it has, or which any new file gets.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if mode is None and path.exists():
+        mode = path.stat().st_mode & 0o777
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with os.fdopen(os.open(fresh, flags, mode or 0o666), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            fresh.chmod(mode)  # what the umask took from it
+        fresh.replace(path)
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 # Variables in configuration, from the environment and a `.env` file: `${VAR}` and `${VAR:-default}` (Claude Code),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from mcp_magic.config.parsing import (
     parse_toml,
     plain_json,
     read_bytes,
+    replace_text,
     slug,
     toml_document,
 )
@@ -414,22 +414,10 @@ def read_file(path: Path) -> ServerFile:
 
 def write_file(path: Path, text: str) -> None:
     """Replace a file as a whole; its mode stays. Raises ConfigError if it cannot be written."""
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666
-        with os.fdopen(
-            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8", newline=""
-        ) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            fresh.chmod(mode)
-        fresh.replace(path)
+        replace_text(path, text)
         return
     except OSError as error:
         problem = f"{path} cannot be written: {error.strerror or error}"
-    finally:
-        fresh.unlink(missing_ok=True)
     raise ConfigError(problem)

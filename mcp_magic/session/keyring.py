@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import secrets
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mcp_magic.config.parsing import replace_text
 from mcp_magic.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -149,14 +148,8 @@ def _is_pair(row: Any) -> bool:
 
 def _write_names(pairs: set[tuple[str, str]]) -> None:
     path = names_file()
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(sorted(pairs), file)
-        fresh.replace(path)
+        replace_text(path, json.dumps(sorted(pairs)), 0o600)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
