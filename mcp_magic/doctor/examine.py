@@ -209,7 +209,8 @@ class _Examination:
         with self.step("connect") as step:
             full_spec = await resolve_secrets(spec, name, ignore, self._host.secrets.ask_input)
             step.ok(f"its secrets can be had: {', '.join(spec.secret_sources)}")
-        return full_spec
+        # the headers of a helper stay those of this run, for all steps
+        return replace(full_spec, headers_helper=None) if isinstance(full_spec, UrlSpec) else full_spec
 
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""

@@ -19,6 +19,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import parse_servers
+from mcp_magic.doctor import examine
 from mcp_magic.errors import ConnectError, SecretError
 from mcp_magic.session import secrets
 from tests.support.asgi import serving
@@ -318,6 +319,18 @@ async def test_a_helper_runs_again_where_its_token_has_expired(host, tmp_path):
         assert (await connection.call("look")).text == "seen"
         assert connection.spec.masked("first-token-1 second-token-2") == "*** ***"
         await host.close()
+
+
+async def test_the_doctor_runs_a_helper_once(host, tmp_path):
+    runs = tmp_path / "runs"
+    code = f"open({str(runs)!r}, 'a').write('x'); print('{{\"X-Key\": \"s3same-4711\"}}')"
+    seeing = Seeing()
+    async with seeing() as url:
+        report = await examine(host, entry({"url": url, "headersHelper": script(tmp_path, code)}).spec)
+    assert report.ok
+    assert runs.read_text() == "x"
+    assert {headers.get("x-key") for headers in seeing.headers} == {"s3same-4711"}
+    assert "s3same" not in str(report)
 
 
 HELPERS = {
