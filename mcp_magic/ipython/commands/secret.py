@@ -9,7 +9,7 @@ from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.ask.secrets import INPUT_SECONDS, UNATTENDED, value_in, value_question
 from mcp_magic.config.parsing import slug, working_directory
 from mcp_magic.config.project import find_declaration, load_declaration
-from mcp_magic.config.references import KEYRING, SERVICE, keyring_reference
+from mcp_magic.config.references import INPUT, KEYRING, OP, SERVICE, Reference, keyring_reference
 from mcp_magic.config.servers import discover_servers
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_magic._host import Host
-    from mcp_magic.config.references import Reference
     from mcp_magic.config.specs import Spec
 
 ACTIONS = ("set", "list", "forget")
@@ -80,13 +79,12 @@ async def _forget(invocation: Invocation, name: str, service: str) -> Listing:
 def _listing(invocation: Invocation, note: str) -> Listing:
     secrets = invocation.host.secrets
     rows: dict[str, dict[str, Any]] = {}  # by their sources
-    row: dict[str, Any]
     for service, name in secrets.names:
-        row = {"secret": keyring_reference(name, service), "kept in": "keyring", "servers": []}
-        rows[f"keyring {service}/{name}"] = row
+        reference = Reference(keyring_reference(name, service), KEYRING, name, service)
+        rows[reference.source] = {"secret": reference.text, "kept in": "keyring", "servers": []}
     inputs = {entry.id for entry in secrets.inputs}
     for server, reference in _uses(invocation.directory, invocation.host):
-        row = {"secret": reference.text, "kept in": _where(reference, inputs), "servers": []}
+        row: dict[str, Any] = {"secret": reference.text, "kept in": _where(reference, inputs), "servers": []}
         rows.setdefault(reference.source, row)["servers"].append(server)
     for row in rows.values():
         row["servers"] = join_names(dict.fromkeys(row["servers"]), limit=5) if row["servers"] else None
@@ -100,12 +98,9 @@ def _listing(invocation: Invocation, note: str) -> Listing:
 
 
 def _where(reference: Reference, inputs: set[str]) -> str:
-    match reference.kind:
-        case "keyring":
-            return "keyring, not stored from here"
-        case "op":
-            return "1Password"
-    return "this kernel's memory" if reference.name in inputs else "asked once a kernel"
+    if reference.kind == INPUT:
+        return "this kernel's memory" if reference.name in inputs else "asked once a kernel"
+    return "1Password" if reference.kind == OP else "keyring, not stored from here"
 
 
 def _uses(directory: Path, host: Host) -> list[tuple[str, Reference]]:
