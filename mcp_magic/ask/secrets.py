@@ -127,10 +127,13 @@ def input_question(server: str, entry: Input) -> Question:
         field |= {"format": "password"}
     if entry.default and not entry.is_secret:
         field |= {"default": entry.default}
-    return value_question(about, description, field, f"the input {name} for {one_line(server, 100)}")
+    outcome = f"the input {name} for {one_line(server, 100)}"
+    return value_question(about, description, field, outcome, optional=bool(entry.default))
 
 
-def value_question(about: str, description: str, field: dict[str, Any], outcome: str) -> Question:
+def value_question(
+    about: str, description: str, field: dict[str, Any], outcome: str, *, optional: bool = False
+) -> Question:
     """Return a question for one value; a secret one is entered without echo, and never shown.
 
     Args:
@@ -138,10 +141,11 @@ def value_question(about: str, description: str, field: dict[str, Any], outcome:
         description: What the file says of it.
         field: The JSON Schema of the value.
         outcome: What is entered, for the line that stays.
+        optional: Whether it can be left out.
     """
     lines = [about, *([f"  {description}"] if description else [])]
     part = Part("\n".join(lines), Markup(page([tag("p", line) for line in lines])))
-    schema = {"type": "object", "properties": {VALUE: field}}
+    schema = {"type": "object", "properties": {VALUE: field}, "required": [] if optional else [VALUE]}
     first = {VALUE: field["default"]} if "default" in field else {}
 
     def check(values: Any) -> None:
