@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -109,7 +110,12 @@ class ServerEntry:
     @property
     def reason(self) -> str:
         """The problem, without the file and the name that the entry has."""
-        return str(self.problem or "").removeprefix(f"{self.source}: ").removeprefix(f"server {self.name!r}: ")
+        text = re.sub(rf"^{re.escape(self.source)}:(?:(\d+):)? ", _line_number, str(self.problem or ""))
+        return text.removeprefix(f"server {self.name!r}: ")
+
+
+def _line_number(match: re.Match[str]) -> str:
+    return f"line {match[1]}: " if match[1] else ""
 
 
 def _ready_entry(

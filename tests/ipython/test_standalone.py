@@ -75,7 +75,7 @@ def test_config_lists_what_a_wrong_declaration_does_not_concern(program):
     assert [(row["server"], row["state"]) for row in rows] == [("a", "ready"), ("b", "wrong")]
     assert rows[1]["problem"] == "needs a url."
     out, _ = program("config", status=1)
-    assert "sandbox.reed: unknown key. Did you mean 'read'?" in out
+    assert "✗ line 4: servers.db.sandbox.reed: unknown key. Did you mean 'read'?" in out
 
 
 def test_a_doctor_takes_its_target_and_fails_with_errors(program):

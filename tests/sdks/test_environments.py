@@ -38,7 +38,7 @@ def test_an_installation_that_failed_is_made_anew(tmp_path, built):
 
 def test_cache_is_in_checkout_unless_variable_moves_it(tmp_path, monkeypatch):
     monkeypatch.delenv("MCP_MAGIC_TEST_CACHE", raising=False)
-    assert environments.cache() == environments.ROOT / ".cache"
+    assert environments.cache() == (environments.ROOT / ".cache").resolve()
     monkeypatch.setenv("MCP_MAGIC_TEST_CACHE", str(tmp_path))
     assert environments.cache() == tmp_path.resolve()
 

@@ -70,7 +70,7 @@ async def test_a_backend_that_fails_is_told_without_its_words(backend, error, me
 
 async def test_without_a_keyring_it_says_what_to_install(backend):  # noqa: F811
     keyring.set_keyring(fail.Keyring())
-    with pytest.raises(KeyringFailedError, match=r"there is no keyring here\. pip install 'mcp_magic\[keyring\]'"):
+    with pytest.raises(KeyringFailedError, match=r"there is no keyring here\. pip install 'mcp-magic\[keyring\]'"):
         await store_secret("a", "b", "c")
     assert stored_names() == []
 
