@@ -393,7 +393,7 @@ class Reports:
     level: str = "warning"
     max_total_timeout: float | None = None
     _pending: dict[Displayed, float] = field(default_factory=dict, init=False)
-    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    _watch: asyncio.AbstractEventLoop | None = field(default=None, init=False)  # the loop whose timer looks at them
 
     def longest(self, timeout: float) -> float:
         """Return the maximum seconds of a call with a time-out, which is never shorter than the time-out.
@@ -406,8 +406,8 @@ class Reports:
     def begin(self, request: Displayed) -> None:
         """Show a request each second from now on, until `end`. One timer looks at all: most are over sooner."""
         self._pending[request] = time.perf_counter() + WAIT_SECONDS
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(REDRAW_CHECK_SECONDS, self._look)
+        if self._watch is None or self._watch.is_closed():
+            self._look_later()
 
     def end(self, request: Displayed) -> None:
         """Note that a request is over."""
@@ -419,4 +419,11 @@ class Reports:
             if due <= now:
                 self._pending[request] = now + WAIT_SECONDS
                 request.show()
-        self._timer = asyncio.get_running_loop().call_later(REDRAW_CHECK_SECONDS, self._look) if self._pending else None
+        if self._pending:
+            self._look_later()
+        else:
+            self._watch = None
+
+    def _look_later(self) -> None:
+        self._watch = asyncio.get_running_loop()
+        self._watch.call_later(REDRAW_CHECK_SECONDS, self._look)

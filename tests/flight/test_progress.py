@@ -15,7 +15,7 @@ from mcp_magic._text import duration
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError, SessionError
 from mcp_magic.flight import progress
-from mcp_magic.flight.progress import ProgressMeter, Report
+from mcp_magic.flight.progress import ProgressMeter, Report, Reports
 from tests.environments import ROOT
 from tests.support.asgi import serving
 from tests.support.processes import PLAIN
@@ -117,6 +117,25 @@ async def test_silent_call_is_shown_after_a_while_until_its_end(host, watching):
 
 
 @pytest.mark.usefixtures("impatient")
+def test_a_wait_is_shown_after_a_loop_has_closed_with_another(impatient):
+    shown = []
+
+    class Waiting:
+        def show(self) -> None:
+            shown.append(self)
+
+    async def begin_and_leave() -> None:
+        reports_of_kernel.begin(Waiting())
+
+    async def begin_and_wait() -> None:
+        reports_of_kernel.begin(late := Waiting())
+        await until(lambda: late in shown)
+
+    reports_of_kernel = Reports()
+    asyncio.run(begin_and_leave())
+    asyncio.run(begin_and_wait())
+
+
 async def test_slow_start_shows_last_line_and_can_be_cancelled(host, watching):
     program = "import sys, time; print('installing', file=sys.stderr, flush=True); time.sleep(60)"
     opening = asyncio.create_task(host.connect([sys.executable, "-c", program], name="slow"))
