@@ -10,6 +10,7 @@ import atexit
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.errors import ConfigError, UnknownServerError
 from mcp_magic.loops import on_own_loop_unless_closed
+from mcp_magic.values.shared import SharedValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -105,6 +107,14 @@ class NotebookHost(CoreHost):
     @authorizer.setter
     def authorizer(self, authorizer: Authorizer | None) -> None:
         self.logins.ask_with(authorizer, confirm=self.logins.confirm)
+
+    @cached_property
+    def values(self) -> SharedValues:
+        """The variables that agents outside may read: `host.values.share("df")`, `host.values.stop("df")`.
+
+        The kernel's own host shares variables of the notebook; another has none before `host.values.attach(namespace)`.
+        """
+        return SharedValues()
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

@@ -1,0 +1,1 @@
+"""Values of a namespace, for those who may read only some of them."""

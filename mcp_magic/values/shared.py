@@ -1,0 +1,364 @@
+"""Which variables of a namespace others may read: `SharedValues`, and `ClientValues` for one of these others.
+
+Nothing is shared until the person shares it. What is shared is a name, not an object: a variable that gets another
+value stays shared, and one that is deleted is not there until it exists again. `--all` is not a list of names but a
+rule, so it also means variables that come later. It leaves out whatever is no data, and names that look like those of
+secrets.
+
+A client also reads what it has brought about itself: answers that were too large for it (`keep`) and what it has put
+(`put`). These are variables of the namespace too, readable by this client alone until the person shares them, and only
+while the variable still is that object. Of what it has put it reads its own copy, so that what the person does with the
+variable afterwards stays with the person.
+
+There is one sentence for a name that does not exist and for one that is not shared.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import types
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import MAX_NAME, did_you_mean, is_identifier, join_names
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.secrets import is_secret_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+
+SHELL_NAMES = frozenset(["In", "Out", "exit", "quit", "open", "get_ipython", "display"])
+"""Names that IPython has in every namespace, and uses."""
+
+MAX_OWN = 100  # most variables that a client brings about; above it the oldest is deleted, if it is not shared
+
+_OWN_DATA = frozenset(["results", "display", "map", "evaluation"])
+"""Rooms of this package whose objects are data; those of the others are connections, agents, hosts, and the like."""
+
+_FUNCTIONS = (
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
+    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
+)
+_RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType)
+_OTHERS = ("IPython", "ipywidgets", "ipykernel", "langchain", "langchain_core", "langgraph", "asyncio", "mcp")
+"""Packages whose objects `--all` leaves out."""
+
+
+def why_never(value: Any) -> str:
+    """Return what a value is if it can never be shared, such as `"a module"`; "" if it can.
+
+    >>> import json
+    >>> why_never(json), why_never(json.dumps), why_never({"a": 1})
+    ('a module', 'a function', '')
+    """
+    if isinstance(value, types.ModuleType):
+        return "a module"
+    if isinstance(value, type):
+        return "a class"
+    if isinstance(value, _FUNCTIONS):
+        return "a function"
+    if isinstance(value, _RUNNING):
+        return "a program that runs"
+    for base in type(value).__mro__:
+        package, _, rest = str(base.__module__).partition(".")
+        if package == __package__.partition(".")[0] and rest.partition(".")[0] not in _OWN_DATA:
+            return f"a {base.__name__}, which is no data"
+    return ""
+
+
+def is_data(name: str, value: Any) -> bool:
+    """Whether `--all` means a variable.
+
+    >>> is_data("rows", [1]), is_data("_rows", [1]), is_data("api_key", "x"), is_data("In", [1])
+    (True, False, False, False)
+    """
+    if name.startswith("_") or name in SHELL_NAMES or not is_identifier(name) or is_secret_name(name):
+        return False
+    if why_never(value) or callable(value):
+        return False
+    return str(type(value).__module__).partition(".")[0] not in _OTHERS
+
+
+def unshared(name: object, readable: Iterable[str]) -> ArgumentsError:
+    """Return the one error for a name that does not exist and for one that is not shared.
+
+    >>> print(unshared("dff", ["df"]))
+    no shared value 'dff'. Did you mean 'df'? `list_values` lists them; the person shares more with `%mcp share NAME`
+    """
+    text = name if isinstance(name, str) else str(type(name).__name__)
+    near = did_you_mean(text, readable)
+    short = text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 1]}…"
+    return ArgumentsError(
+        f"no shared value {short!r}.{near} `list_values` lists them; the person shares more with `%mcp share NAME`"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A variable that a client has brought about."""
+
+    client: str
+    variable: Any  # the object in the namespace; the client reads it while the variable is this object
+    value: Any  # what the client reads
+
+
+class SharedValues:
+    """The variables of a namespace that others may read.
+
+    Attributes:
+        all: Whether all variables of data are shared, but those that were taken out.
+    """
+
+    def __init__(self, namespace: MutableMapping[str, Any] | None = None) -> None:
+        self.all = False
+        self._namespace: MutableMapping[str, Any] = {} if namespace is None else namespace
+        self._hidden: Mapping[str, Any] = {}
+        self._names: dict[str, None] = {}  # in the order of sharing
+        self._stopped: set[str] = set()  # the exceptions from `all`
+        self._own: dict[str, Own] = {}
+        self._readers: dict[str, Counter[str]] = {}
+        self._callbacks: dict[object, Callable[[], None]] = {}
+        self._answers = 0
+
+    def attach(self, namespace: MutableMapping[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
+        """Use another namespace; `hidden` are names that a shell has put there, with their values."""
+        self._namespace, self._hidden = namespace, hidden or {}
+
+    # What is shared.
+
+    def share(self, *names: str) -> None:
+        """Share variables by name, also for values that they get later.
+
+        Raises:
+            ArgumentsError: There is no such variable, or it can never be shared. Then none of them is shared.
+        """
+        checked = [self._checked(name) for name in names]
+        self._names |= dict.fromkeys(checked)
+        self._stopped -= set(checked)
+        self._announce()
+
+    def share_all(self) -> None:
+        """Share all variables of data, also those that come later; not names with `_` first or like a secret's."""
+        self.all = True
+        self._stopped.clear()
+        self._announce()
+
+    def stop(self, *names: str) -> None:
+        """Share these names no longer; without names, nothing at all.
+
+        Raises:
+            ArgumentsError: A name is not shared.
+        """
+        if not names:
+            self._names.clear()
+            self._stopped.clear()
+            self.all = False
+        checked = [_normal(name) for name in names]
+        for name in checked:
+            if name not in self._names and name not in self:
+                near = did_you_mean(name, self.names())
+                raise ArgumentsError(f"{name!r} is not shared.{near} Shared: {join_names(self.names())}")
+        for name in checked:
+            self._names.pop(name, None)
+        if self.all:
+            self._stopped |= set(checked)
+        self._announce()
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names that are shared and exist now, in the order of sharing."""
+        names = [name for name in self._names if name in self]
+        if self.all:
+            names += [name for name in self.shareable() if name not in self._names and name not in self._stopped]
+        return tuple(names)
+
+    def shareable(self) -> tuple[str, ...]:
+        """Return the variables of data: those of the person, and not those that clients have brought about."""
+        return tuple(name for name in tuple(self._namespace) if self._is_shareable(name))
+
+    def readers(self, name: str) -> Mapping[str, int]:
+        """Return who has read a value how often since it is shared."""
+        return self._readers.get(name, Counter())
+
+    def of(self, client: str, label: str = "") -> ClientValues:
+        """Return what one client may read; `client` tells it from the others, `label` is its name for the person."""
+        return ClientValues(self, client, label or client)
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Run a callback after each change of what is shared; return a function that ends that."""
+        key = object()
+        self._callbacks[key] = callback
+        return lambda: self._callbacks.pop(key, None) and None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or name not in self._namespace:
+            return False
+        if name in self._names:
+            return not why_never(self._namespace[name])
+        return self.all and name not in self._stopped and self._is_shareable(name)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a shared value; ArgumentsError if there is none of this name."""
+        if name not in self:
+            raise unshared(name, self.names())
+        return self._namespace[name]
+
+    # What clients do. `ClientValues` is their door.
+
+    def note_read(self, name: str, label: str) -> None:
+        """Count a read."""
+        self._readers.setdefault(name, Counter())[label] += 1
+
+    def own(self, client: str) -> dict[str, Any]:
+        """Return what a client has brought about and what is still there, by name."""
+        owns = {name: self._own_of(name) for name in tuple(self._own)}
+        return {name: own.value for name, own in owns.items() if own is not None and own.client == client}
+
+    def add_own(self, client: str, name: str, variable: Any, value: Any) -> None:
+        """Make a new variable that a client may read.
+
+        Raises:
+            ArgumentsError: The name is taken by another's variable, or is none for a variable.
+        """
+        check_new(name)
+        if name in self._namespace and ((own := self._own_of(name)) is None or own.client != client):
+            raise ArgumentsError(f"the name {name!r} is taken; put the value under another name")
+        self._own.pop(name, None)
+        self._namespace[name] = variable
+        self._own[name] = Own(client, variable, value)
+        self._make_room(client)
+        self._announce()
+
+    def next_handle(self) -> str:
+        """Return a name for an answer, `result_3`, which no variable has."""
+        while True:
+            self._answers += 1
+            if (name := f"result_{self._answers}") not in self._namespace:
+                return name
+
+    def forget(self, client: str) -> None:
+        """Let a client that has gone own nothing any longer; the variables stay."""
+        for name in self.own(client):
+            self._own[name] = replace(self._own[name], client="", value=None)  # still not the person's
+        self._make_room("")
+
+    # Within.
+
+    def _make_room(self, client: str) -> None:
+        names = [name for name in tuple(self._own) if (own := self._own_of(name)) is not None and own.client == client]
+        for name in names[: max(len(names) - MAX_OWN, 0)]:
+            del self._own[name]
+            if name not in self._names:
+                del self._namespace[name]
+
+    def _is_shareable(self, name: str) -> bool:
+        value = self._namespace[name]
+        return is_data(name, value) and not self._is_shells(name, value) and self._own_of(name) is None
+
+    def _own_of(self, name: str) -> Own | None:
+        own = self._own.get(name)
+        if own is not None and self._namespace.get(name) is not own.variable:
+            del self._own[name]  # deleted, or the person's now
+            return None
+        return own
+
+    def _is_shells(self, name: str, value: Any) -> bool:
+        return name in self._hidden and self._hidden[name] is value
+
+    def _checked(self, name: str) -> str:
+        """Return the name of a variable that can be shared, as Python reads it."""
+        name = _normal(name)
+        space = self._namespace
+        if not is_identifier(name):
+            part = re.match(r"\w+", name)
+            whole = f"; share {part[0]!r}, or make a variable of the part" if part and part[0] in space else ""
+            raise ArgumentsError(f"{name!r} is not the name of a variable{whole}")
+        if name.startswith("_"):
+            raise ArgumentsError(f"{name!r} is not shared: names with _ first are IPython's or private; use another")
+        if name not in space:
+            near = did_you_mean(name, self.shareable())
+            raise ArgumentsError(f"there is no variable {name!r}.{near}")
+        if name in SHELL_NAMES or self._is_shells(name, space[name]):
+            raise ArgumentsError(f"{name!r} is IPython's own, and is not shared")
+        if reason := why_never(space[name]):
+            raise ArgumentsError(f"{name!r} is {reason}; only data is shared")
+        return name
+
+    def _announce(self) -> None:
+        names = self.names()
+        for name in [name for name in self._readers if name not in names and name not in self._own]:
+            del self._readers[name]
+        for callback in tuple(self._callbacks.values()):
+            callback()
+
+
+class ClientValues:
+    """What one client may read: the shared values, and what it has brought about itself."""
+
+    def __init__(self, shared: SharedValues, client: str, label: str) -> None:
+        self.client = client
+        self.label = label
+        self._shared = shared
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names that this client may read."""
+        return tuple(dict.fromkeys([*self._shared.names(), *self._shared.own(self.client)]))
+
+    def get(self, name: str) -> Any:
+        """Return a value, and note that it is read.
+
+        Raises:
+            ArgumentsError: There is no such name, or it is not shared; the sentence is the same.
+        """
+        value = self.peek(name)
+        self._shared.note_read(name, self.label)
+        return value
+
+    def peek(self, name: str) -> Any:
+        """Return a value without a note that it is read: for its type and shape."""
+        if not isinstance(name, str):
+            raise unshared(name, self.names())
+        if name in self._shared:
+            return self._shared[name]
+        own = self._shared.own(self.client)
+        if name not in own:
+            raise unshared(name, self.names())
+        return own[name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._shared or name in self._shared.own(self.client))
+
+    def keep(self, result: Any) -> str:
+        """Make a variable of an answer, and return its name, which is the handle of this client."""
+        name = self._shared.next_handle()
+        self._shared.add_own(self.client, name, result, result)
+        return name
+
+
+def check_new(name: object) -> str:
+    """Return a name if a client may give it to a new variable.
+
+    Raises:
+        ArgumentsError: It is no name, or one of Python's or IPython's.
+    """
+    rule = "a name has letters, digits and _, and starts with a letter"
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
+        raise ArgumentsError(f"this name cannot be used: {rule}, at most 64 characters, such as 'joined'")
+    if not is_identifier(name) or name in SHELL_NAMES or hasattr(builtins, name):
+        raise ArgumentsError(f"the name {name!r} is Python's own; add a word to it, such as '{name}_1'")
+    return name
+
+
+def _normal(name: object) -> str:
+    """Return a name as Python reads it in code: wide letters are the usual ones."""
+    if not isinstance(name, str):
+        raise ArgumentsError(f'the name of a variable is a text, not {type(name).__name__}: share("df")')
+    return unicodedata.normalize("NFKC", name)

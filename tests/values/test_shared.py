@@ -1,0 +1,210 @@
+"""Which variables others may read: sharing by name, all of them, and what a client has brought about itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.notebook import Host
+from mcp_magic.values.shared import MAX_OWN, SharedValues
+
+WIDE = "\uff44\uff46"  # Python reads it as `df`
+UNKNOWN = "no shared value {!r}. `list_values` lists them; the person shares more with `%mcp share NAME`"
+
+
+@pytest.fixture
+def space():
+    return {"df": [1, 2], "secret": "s3cr3t", "__builtins__": {}, "_": 7, "In": ["password = 1"], "json": json}
+
+
+@pytest.fixture
+def shared(space):
+    return SharedValues(space)
+
+
+def refusal(call, *names) -> str:
+    with pytest.raises(ArgumentsError) as caught:
+        call(*names)
+    return str(caught.value)
+
+
+def test_nothing_is_shared_at_first(shared):
+    assert shared.names() == ()
+    assert shared.of("a").names() == ()
+
+
+def test_a_name_stays_shared_with_another_value(shared, space):
+    shared.share("df")
+    space["df"] = "new"
+    assert shared.of("a").get("df") == "new"
+
+
+def test_a_deleted_name_vanishes_until_it_exists_again(shared, space):
+    shared.share("df")
+    del space["df"]
+    assert shared.names() == ()
+    assert refusal(shared.of("a").get, "df") == UNKNOWN.format("df")
+    space["df"] = 3
+    assert shared.names() == ("df",)
+
+
+def test_a_shared_name_that_becomes_a_module_vanishes(shared, space):
+    shared.share("df")
+    space["df"] = json
+    assert shared.names() == ()
+    assert refusal(shared.of("a").get, "df") == UNKNOWN.format("df")
+
+
+HOSTILE = [
+    *("secret", "df.secret", 'df["x"]', "__builtins__", "_", "In", WIDE, "d f", "df ", "", "json", "__class__"),
+    *("df\n", "df\x00", "result_1", 3, None, ["df"], {"df": 1}, ("df",), True, 1.5, b"df"),
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_every_other_name_is_unknown(name, shared):
+    shared.share("df")
+    client = shared.of("a")
+    assert name not in client
+    message = refusal(client.get, name)
+    assert message.startswith("no shared value ")
+    assert "s3cr3t" not in message
+    assert client.names() == ("df",)
+
+
+def test_a_private_and_a_missing_name_get_the_same_sentence(shared):
+    shared.share("df")
+    client = shared.of("a")
+    assert refusal(client.get, "secret") == refusal(client.get, "missing").replace("missing", "secret")
+    assert refusal(client.get, "secrets") == UNKNOWN.format("secrets")  # no name that is not shared is suggested
+
+
+def test_a_long_name_is_cut_in_the_error(shared):
+    assert len(refusal(shared.of("a").get, "x" * 1_000_000)) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dff", "there is no variable 'dff'. Did you mean 'df'?"),
+        ("df.secret", "'df.secret' is not the name of a variable; share 'df', or make a variable of the part"),
+        ("a b", "'a b' is not the name of a variable"),
+        ("class", "'class' is not the name of a variable"),
+        ("json", "'json' is a module; only data is shared"),
+        ("_", "'_' is not shared: names with _ first are IPython's or private; use another"),
+        ("In", "'In' is IPython's own, and is not shared"),
+        ("host", "'host' is a NotebookHost, which is no data; only data is shared"),
+        ("function", "'function' is a function; only data is shared"),
+        ("kind", "'kind' is a class; only data is shared"),
+    ],
+)
+def test_the_person_is_told_what_cannot_be_shared(name, message, shared, space):
+    space.update(host=Host(), function=len, kind=dict)
+    assert refusal(shared.share, "df", name) == message
+    assert shared.names() == ()
+
+
+def test_a_name_is_read_as_python_reads_it(shared):
+    shared.share(WIDE)
+    assert shared.names() == ("df",)
+
+
+def test_all_means_the_variables_of_data(shared, space):
+    space.update(host=Host(), function=len, kind=dict, api_key="x", text="t", _private=1, get_ipython=print)
+    space["shells"] = own = object()
+    shared.attach(space, {"shells": own})
+    shared.share_all()
+    assert shared.names() == ("df", "text")
+    space["later"] = 1
+    assert shared.names() == ("df", "text", "later")
+    shared.share("api_key")
+    assert "api_key" in shared.names()
+
+
+def test_one_name_is_taken_out_of_all(shared):
+    shared.share_all()
+    shared.stop("df")
+    assert shared.names() == ()
+    assert refusal(shared.of("a").get, "df").startswith("no shared value 'df'")
+    shared.share("df")
+    assert "df" in shared
+
+
+def test_stop_ends_names_and_all(shared):
+    shared.share("df")
+    shared.stop("df")
+    assert shared.names() == ()
+    shared.share("df")
+    assert refusal(shared.stop, "dff") == "'dff' is not shared. Did you mean 'df'? Shared: df"
+    shared.stop()
+    shared.share_all()
+    shared.stop()
+    assert shared.names() == ()
+
+
+def test_listeners_hear_of_changes(shared):
+    heard = []
+    stop = shared.watch(lambda: heard.append(shared.names()))
+    shared.share("df")
+    shared.stop()
+    stop()
+    shared.share("df")
+    assert heard == [("df",), ()]
+
+
+def test_reads_are_counted_by_client(shared):
+    shared.share("df")
+    client = shared.of("1", "claude-code")
+    client.peek("df")
+    client.get("df")
+    client.get("df")
+    shared.of("2", "codex").get("df")
+    assert shared.readers("df") == {"claude-code": 2, "codex": 1}
+    shared.stop()
+    shared.share("df")
+    assert shared.readers("df") == {}
+
+
+def test_a_kept_answer_is_readable_by_its_client_alone(shared, space):
+    space["result_1"] = "the person's"
+    one, two = shared.of("1"), shared.of("2")
+    assert one.keep("large") == "result_2"
+    assert (space["result_1"], space["result_2"]) == ("the person's", "large")
+    assert one.get("result_2") == "large"
+    assert two.names() == ()
+    assert refusal(two.get, "result_2") == UNKNOWN.format("result_2")
+    shared.share_all()
+    assert "result_2" not in two
+    shared.share("result_2")
+    assert two.get("result_2") == "large"
+
+
+def test_a_kept_answer_ends_when_the_person_takes_its_name(shared, space):
+    one = shared.of("1")
+    name = one.keep("large")
+    space[name] = "private"
+    assert refusal(one.get, name) == UNKNOWN.format(name)
+    space[name] = "large"
+    assert name not in one
+
+
+def test_the_oldest_answers_are_deleted(shared, space):
+    one = shared.of("1")
+    first, second = one.keep(object()), one.keep(object())
+    shared.share(second)
+    for _ in range(MAX_OWN):
+        one.keep(object())
+    assert first not in space
+    assert second in space
+    assert len(one.names()) == MAX_OWN + 1
+
+
+def test_the_answers_of_a_client_that_went_are_not_shared(shared, space):
+    name = shared.of("1").keep("large")
+    shared.forget("1")
+    shared.share_all()
+    assert name in space
+    assert name not in shared.of("1")
+    assert name not in shared.of("2")
