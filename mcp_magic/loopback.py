@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import threading
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,24 +27,33 @@ IDLE_SECONDS = 5  # seconds that a connection may be idle between two requests
 
 
 class LoopbackServer:
-    """An ASGI application on 127.0.0.1, served on this kernel's event loop.
+    """An ASGI application on 127.0.0.1, served on this kernel's event loop, or on a thread with a loop of its own.
+
+    On its own thread it answers while a cell computes, and `stop` ends open requests at once. What a request needs of
+    the kernel, it awaits by `loops.run_on`.
 
     Args:
         app: The application.
         refusal: Returns what answers a request without the token, an ASGI application that reads no body; None lets the
             request in.
-        name: Of the task, for debuggers.
+        name: Of the task or the thread, for debuggers.
+        own_thread: Whether it is served on a thread of its own.
     """
 
-    def __init__(self, app: Application, refusal: Refusal, name: str) -> None:
+    def __init__(self, app: Application, refusal: Refusal, name: str, *, own_thread: bool = False) -> None:
         self._entrance = _Entrance()
         self._uvicorn = _uvicorn(_guarded(app, refusal, self._entrance), self._entrance)
         self._name = name
+        self._own_thread = own_thread
         self._task: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def running(self) -> bool:
         """Whether the server can be reached."""
+        if self._thread is not None:
+            return self._thread.is_alive()
         return self._task is not None and not self._task.done()
 
     async def start(
@@ -52,15 +62,28 @@ class LoopbackServer:
         """Serve on a socket until `stop`; all requests are answered within the context manager."""
 
         async def serving() -> None:
+            self._loop = asyncio.get_running_loop()
             with within():
                 await self._uvicorn.serve(sockets=[listening])
 
-        self._task = asyncio.get_running_loop().create_task(serving(), name=self._name)
-        while not self._uvicorn.started and not self._task.done():
+        def run() -> None:
+            with asyncio.Runner() as runner, suppress(asyncio.CancelledError):
+                runner.run(serving())
+
+        if self._own_thread:
+            self._thread = threading.Thread(target=run, name=self._name, daemon=True)
+            self._thread.start()
+        else:
+            self._task = asyncio.get_running_loop().create_task(serving(), name=self._name)
+        while not self._uvicorn.started and self.running:
             await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
         """Stop serving. Idempotent."""
+        if self._thread is not None and self._loop is not None:
+            with suppress(RuntimeError):  # its loop has ended
+                self._loop.call_soon_threadsafe(self._cut)
+            await asyncio.to_thread(self._thread.join, STOP_SECONDS)
         if self._task is None or self._task.done():
             return
         self._uvicorn.should_exit = True
@@ -69,6 +92,15 @@ class LoopbackServer:
             self._uvicorn.force_exit = True
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+
+    def _cut(self) -> None:
+        """End all connections and requests: on the thread of the server."""
+        self._uvicorn.should_exit = self._uvicorn.force_exit = True
+        state = self._uvicorn.server_state
+        for connection in list(state.connections):
+            connection.transport.abort()
+        for task in list(state.tasks):
+            task.cancel()
 
 
 def listen(port: int = 0) -> socket.socket:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
+import subprocess
 import sys
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from mcp.server.mcpserver import MCPServer
 
@@ -17,10 +20,11 @@ from mcp_magic import loopback
 from mcp_magic.auth import login
 from mcp_magic.auth.login import CallbackServer
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.server.http import Serving, serve
+from mcp_magic.server.http import Serving, proof_of, serve
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine
 
 
 FLOOD = """
@@ -38,8 +42,26 @@ sys.stdin.read()
 POST = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
+CLIENT = """
+import sys, urllib.request
+headers = {"Authorization": sys.argv[2], "Content-Type": "application/json"}
+headers["Accept"] = "application/json, text/event-stream"
+print(urllib.request.urlopen(urllib.request.Request(sys.argv[1], sys.argv[3].encode(), headers), timeout=60).status)
+"""
+HELD: list[str] = []
+
+
+async def outcome(work: Coroutine[Any, Any, object]) -> type[BaseException] | None:
+    """Return the type of the error that something ends with."""
+    try:
+        await work
+    except Exception as error:
+        return type(error)
+    return None
+
+
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[Serving, HttpSpec]]:
+async def serving(folder: Path, *, own_thread: bool = False) -> AsyncIterator[tuple[Serving, HttpSpec]]:
     async def wait() -> str:
         assert await said(served.port, "") == b"", "a stranger that comes later is gone sooner"
         return "done"
@@ -47,10 +69,18 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Serving, HttpSpec]]:
     def add(a: int, b: int) -> int:
         return a + b
 
+    async def hold() -> str:
+        HELD[:] = ["held"]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            HELD[:] = ["cancelled"]
+
+    HELD.clear()
     server: MCPServer = MCPServer("adder")
-    server.add_tool(add)
-    server.add_tool(wait)
-    served = await serve("adder", server, folder)
+    for function in (add, wait, hold):
+        server.add_tool(function)
+    served = await serve("adder", server, folder, own_thread=own_thread)
     try:
         yield served, HttpSpec(url=served.url, headers={"Authorization": f"Bearer {served.token}"})
     finally:
@@ -127,6 +157,83 @@ async def test_a_client_cannot_say_that_it_is_another_one(tmp_path):
         head = f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nX-Forwarded-For: 10.0.0.1\r\n"
         answer = await said(served.port, f"{head}Authorization: Bearer {served.token}\r\nConnection: close\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 4")
+
+
+INITIALIZE = {
+    **{"jsonrpc": "2.0", "id": 1, "method": "initialize"},
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:PORT"}, 200),
+        ({"Origin": "http://127.0.0.1:PORT"}, 200),
+        ({"Host": "rebound.example:PORT"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Host": "127.0.0.1"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost:8888"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "TOKEN"}, 401),
+    ],
+)
+async def test_only_requests_to_this_address_and_origin_come_in(tmp_path, headers, status):
+    async with serving(tmp_path) as (served, spec):
+        own = {"Accept": "application/json, text/event-stream", **spec.headers, **headers}
+        filled = {
+            key: value.replace("PORT", str(served.port)).replace("TOKEN", served.token) for key, value in own.items()
+        }
+        async with httpx2.AsyncClient() as http:
+            assert (await http.post(served.url, headers=filled, json=INITIALIZE)).status_code == status
+            in_url = await http.post(f"{served.url}?token={served.token}&authorization=Bearer%20{served.token}")
+            assert in_url.status_code == 401
+
+
+async def test_proof_is_of_the_token_and_the_port_alone(tmp_path):
+    async with serving(tmp_path) as (served, _), httpx2.AsyncClient() as http:
+        nonce = "ab" * 16
+        proof = (await http.get(f"http://127.0.0.1:{served.port}/proof?nonce={nonce}")).text.strip()
+        assert proof == proof_of(served.token, served.port, nonce)
+        assert proof not in (proof_of(served.token, served.port + 1, nonce), proof_of("x", served.port, nonce))
+        assert served.token not in proof
+        for query in ("", "?nonce=", "?nonce=zz", f"?nonce={'a' * 1000}", f"?nonce={nonce}&x=1"):
+            assert (await http.get(f"http://127.0.0.1:{served.port}/proof{query}")).status_code == 401
+
+
+async def test_server_on_own_thread_answers_while_this_one_computes(host, tmp_path):
+    async with serving(tmp_path, own_thread=True) as (served, spec):
+        body = json.dumps(INITIALIZE)
+        command = [sys.executable, "-c", CLIENT, served.url, spec.headers["Authorization"], body]
+        assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "200\n"  # it blocks
+        await host.connect(spec, name="adder")
+        assert (await host.call("adder:add", {"a": 1, "b": 2})).data == 3
+        await host.close()
+
+
+async def test_stop_cuts_requests_and_streams_on_own_thread(tmp_path):
+    async with serving(tmp_path, own_thread=True) as (served, spec):
+        async with httpx2.AsyncClient(
+            headers={**spec.headers, "Accept": "application/json, text/event-stream"}
+        ) as http:
+            session = {"Mcp-Session-Id": (await http.post(served.url, json=INITIALIZE)).headers["mcp-session-id"]}
+            await http.post(served.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+            call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "hold", "arguments": {}}}
+            async with http.stream("GET", served.url, headers=session) as stream, asyncio.TaskGroup() as group:
+                waiting = group.create_task(outcome(http.post(served.url, json=call, headers=session, timeout=60)))
+                await until(lambda: HELD)
+                await served.stop()
+                assert not served.running
+                assert await waiting in (httpx2.RemoteProtocolError, httpx2.ReadError)
+                assert await outcome(stream.aread()) in (httpx2.RemoteProtocolError, httpx2.ReadError)
+            assert HELD == ["cancelled"]
+            assert await outcome(http.post(served.url, json=INITIALIZE)) is httpx2.ConnectError
+        assert not served.token_file.exists()
+        await served.stop()
 
 
 @needs_proc

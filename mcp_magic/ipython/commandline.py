@@ -165,6 +165,11 @@ class Invocation:
         """Return a typed path; a relative one is below the directory of the line."""
         return working_path(word)
 
+    def near(self, path: Path) -> str:
+        """Return a path for display, without the kernel's folder if it is inside."""
+        folder = self.directory
+        return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
     def new_file(self, word: str | None) -> Path | None:
         """Return the path of a file that is to be written at the end, or None; ConfigError where it has no place."""
         if word is None:

@@ -1,9 +1,19 @@
-"""Serves a server to other programs on this machine: streamable HTTP on 127.0.0.1, with a token."""
+"""Serves a server to other programs on this machine: streamable HTTP on 127.0.0.1, with a token.
+
+A request needs the token in its header `Authorization`; a token in a URL does not count, as URLs get into logs. Its
+`Host` is this server at its port, and its `Origin`, if there is one, too: a page of another origin, or one whose name
+was bound to 127.0.0.1 anew (DNS rebinding), is refused even if it had the token.
+
+A program that has the token can make sure that it talks to this server before it sends it, with `GET
+/proof?nonce=HEX`: the answer is an HMAC with the token of the port and the nonce. So a stranger that took over a port
+which was ours cannot answer, and one that passes the question on to our port gets the proof for ours.
+"""
 
 from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 from contextlib import suppress
 from functools import partial
@@ -20,6 +30,16 @@ if TYPE_CHECKING:
 
     from mcp.server.lowlevel import Server
     from mcp.server.mcpserver import MCPServer
+
+
+PROOF_PATH = "/proof"
+
+_NONCE = re.compile(rb"nonce=([0-9a-f]{32,128})")
+
+
+def proof_of(token: str, port: int, nonce: str) -> str:
+    """Return what only a server with this token at this port answers to a nonce."""
+    return hmac.new(token.encode(), f"mcp_magic {HOST}:{port} {nonce}".encode(), "sha256").hexdigest()
 
 
 class Serving:
@@ -49,17 +69,27 @@ class Serving:
     def __repr__(self) -> str:
         return f"<Serving {self.name!r} {'at ' + self.url if self.running else 'stopped'}>"
 
-    async def start(self, server: MCPServer[Any] | Server[Any], listening: socket.socket) -> None:
-        """Serve on a socket until `stop`."""
-        header = f"Bearer {self.token}".encode()
-
-        def refusal(scope: Any) -> Any:
-            authorization = dict(scope.get("headers") or ()).get(b"authorization", b"")
-            return None if hmac.compare_digest(authorization, header) else _unauthorized
-
+    async def start(
+        self, server: MCPServer[Any] | Server[Any], listening: socket.socket, *, own_thread: bool = False
+    ) -> None:
+        """Serve on a socket until `stop`; see `LoopbackServer` for `own_thread`."""
         app = server.streamable_http_app(host=HOST)
-        self._server = LoopbackServer(app, refusal, f"mcp_magic serves {self.name}")
+        self._server = LoopbackServer(app, self._refusal, f"mcp_magic serves {self.name}", own_thread=own_thread)
         await self._server.start(listening, partial(contained, server))
+
+    def _refusal(self, scope: Any) -> Any:
+        """Return what answers a request that does not get to the server, None for one that does."""
+        if scope["path"] == PROOF_PATH and (nonce := _NONCE.fullmatch(scope["query_string"])):
+            return _answer(200, proof_of(self.token, self.port, nonce[1].decode()))
+        headers = dict(scope.get("headers") or ())
+        if not hmac.compare_digest(headers.get(b"authorization", b""), f"Bearer {self.token}".encode()):
+            return _answer(401, "a token is needed: Authorization: Bearer TOKEN")
+        addresses = [f"{host}:{self.port}".encode() for host in (HOST, "localhost")]
+        if headers.get(b"host") not in addresses:
+            return _answer(421, f"this is {self.url}: another Host is refused")
+        if b"origin" in headers and headers[b"origin"] not in [b"http://" + address for address in addresses]:
+            return _answer(403, "pages of another origin are refused")
+        return None
 
     async def stop(self) -> None:
         """Stop serving and delete the token file. Idempotent."""
@@ -77,8 +107,11 @@ async def serve(
     port: int = 0,
     token: str = "",
     cassette: Path | None = None,
+    own_thread: bool = False,
 ) -> Serving:
     """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one.
+
+    See `LoopbackServer` for `own_thread`.
 
     Raises:
         CommandError: The port cannot be had, or the token file cannot be written.
@@ -94,7 +127,7 @@ async def serve(
         opened = os.open(serving.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(opened, "w") as file:
             file.write(serving.token)
-        await serving.start(server, listening)
+        await serving.start(server, listening, own_thread=own_thread)
     except BaseException as error:
         await serving.stop()
         listening.close()
@@ -112,7 +145,14 @@ def _socket(port: int) -> socket.socket:
     raise CommandError(f"%mcp serve: port {port} on {HOST}: {problem}; --port names another, 0 any that is free.")
 
 
-async def _unauthorized(scope: Any, receive: Any, send: Any) -> None:
-    headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": b"a token is needed: Authorization: Bearer TOKEN\n"})
+def _answer(status: int, text: str) -> Any:
+    """Return an application that answers with a line of text, and closes the connection."""
+    headers = [(b"content-type", b"text/plain"), (b"connection", b"close"), (b"cache-control", b"no-store")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": f"{text}\n".encode()})
+
+    return answer

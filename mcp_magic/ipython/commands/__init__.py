@@ -77,7 +77,7 @@ COMMANDS = {
         Command("eval", "evaluate", "Debug", "measures whether models use the tools rightly, by cases in a file"),
         Command("fuzz", "fuzz", "Debug", "calls tools with made-up arguments, and tells what that breaks"),
         Command("metrics", "trace", "Debug", "counts calls, failures and times by server and tool"),
-        _daily("serve", "share", "Share", "offers a server of this kernel to other programs on this machine"),
+        _daily("serve", "serve", "Share", "offers a server of this kernel to other programs on this machine"),
         _daily("export", "share", "Share", "writes a server of a cell as a program, or a session as tests"),
         _daily("record", "share", "Share", "records servers and models to a file, and replays them from it"),
         Command("docs", "share", "Share", "writes a page about a server: its tools, prompts and resources"),

@@ -1,4 +1,4 @@
-"""`%%mcp_server`, `%mcp serve`, `export`, `record`, `docs`, `stubs`, `snapshot`, `diff`: what others can use."""
+"""`%%mcp_server`, `%mcp export`, `record`, `docs`, `stubs`, `snapshot`, `diff`: what others can use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import inspect
 import shlex
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names, plural, sentence
@@ -18,12 +17,14 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownServerError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
+from mcp_magic.ipython.commands.serve import serve_at
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.results.results import CellCrashError, CheckFailedError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import CodeType
 
     from IPython.core.interactiveshell import InteractiveShell
@@ -64,7 +65,7 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
     connection = await invocation.host.connect(server, name=name, trust=True)
     served = invocation.state.served.get(name)
     if served is not None and served.running and served.cassette is None:  # programs find it where the old one was
-        await _serve_at(invocation, name, server, served.port, served.token)
+        await serve_at(invocation, name, server, served.port, served.token)
     now = await interface_of(connection)
     return _server_listing(name, now, interface_changes(before, now) if before is not None else None)
 
@@ -204,107 +205,7 @@ MCP_SERVER = Implementation(
 )
 
 
-# Serving to other programs, and exporting.
-
-
-async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Text:
-    served = invocation.state.served
-    if arguments.cassette is None and (arguments.stdio or arguments.pauses):
-        raise CommandError("%mcp serve: --stdio and --pauses need --cassette FILE; `%mcp export` writes a program.")
-    if arguments.cassette is not None and not arguments.stop:
-        if (text := await _serve_recorded(invocation, arguments)) is not None:
-            return text
-    elif arguments.server is None and (arguments.stop or arguments.port):
-        raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
-    elif arguments.server is not None and arguments.stop:
-        if arguments.server not in served:
-            raise CommandError(f"%mcp serve: {arguments.server!r} is not served; `%mcp serve` lists what is.")
-        await served.pop(arguments.server).stop()
-    elif arguments.server is not None:
-        await _serve_at(invocation, arguments.server, _in_kernel(invocation, arguments.server), arguments.port)
-    rows = [
-        {"server": serving.name, "url": serving.url, "token in": str(serving.token_file)}
-        | ({"answers from": _near(serving.cassette, invocation.directory)} if serving.cassette is not None else {})
-        for serving in served.values()
-        if serving.running
-    ]
-    mocks = ("answers from",) if any("answers from" in row for row in rows) else ()
-    return Listing(
-        rows,
-        title="Served to other programs on this machine",
-        columns=("server", "url", *mocks, "token in"),  # only the last column shows a long path whole
-        empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel",
-        note="Programs send the header `Authorization: Bearer TOKEN`. A server is served until --stop or the end "
-        "of the kernel."
-        if rows
-        else "",
-        kind="servers",
-    )
-
-
-def _in_kernel(invocation: Invocation, name: str) -> Any:
-    server: Any = getattr(invocation.host[name].spec, "server", None)
-    if not hasattr(server, "streamable_http_app"):
-        raise CommandError(f"%mcp serve: {name!r} does not run in this kernel; other programs can start it themselves.")
-    return server
-
-
-async def _serve_recorded(invocation: Invocation, arguments: argparse.Namespace) -> Text | None:
-    """Serve a mock of a recorded server; with --stdio, return the command line that does."""
-    from mcp_magic.server.mock import mock_server
-
-    file = invocation.path(invocation.text(arguments.cassette))
-    server = mock_server(file, arguments.server, pauses=arguments.pauses)
-    if arguments.stdio:
-        if arguments.port:
-            raise CommandError("%mcp serve: --stdio has no port.")
-        words = ["serve", *filter(None, [arguments.server]), "--cassette", str(_near(file, invocation.directory))]
-        words += ["--pauses"] if arguments.pauses else []
-        return Text(shlex.join(["python", "-m", "mcp_magic", *words, "--stdio"]))
-    await _serve_at(invocation, check_name(server.name), server, arguments.port, cassette=file)
-    return None
-
-
-async def _serve_at(
-    invocation: Invocation, name: str, server: Any, port: int, token: str = "", cassette: Path | None = None
-) -> None:
-    """Serve a server at a port; serving it at another port ends only once the new port works."""
-    from jupyter_core.paths import jupyter_runtime_dir
-
-    from mcp_magic.server.http import serve
-
-    served = invocation.state.served
-    old = served.get(name)
-    if old is not None and old.port == port:
-        await served.pop(name).stop()
-        old = None
-    folder = Path(jupyter_runtime_dir()) / "mcp_magic"
-    served[name] = await serve(name, server, folder, port=port, token=token, cassette=cassette)
-    if old is not None:
-        await old.stop()
-
-
-SERVE = Implementation(
-    _serve,
-    (
-        Argument("server", nargs="?", metavar="SERVER", help="one that runs in this kernel, or of the cassette"),
-        Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
-        Argument("--stop", action="store_true", help="stop serving it"),
-        Argument("--cassette", metavar="FILE", help="serve a mock that answers as a server recorded on this file"),
-        Argument("--pauses", action="store_true", help="with --cassette: keep the recorded pauses"),
-        Argument("--stdio", action="store_true", help="with --cassette: show the command line of the mock over stdio"),
-    ),
-    examples=(
-        "%mcp serve shop --port 8000",
-        "%mcp serve --cassette shop.jsonl --port 8000",
-        "%mcp serve                 # list the served ones",
-        "%mcp serve shop --stop",
-    ),
-    details="Streamable HTTP on 127.0.0.1, for programs that have the token: it is in a file that only you can read, "
-    "and not in the notebook. Their calls run in this kernel, between cells and while a cell waits. A mock speaks both "
-    "protocol eras, asks the recorded questions, and answers what was not recorded with an error that names the "
-    "nearest request. If FILE has several servers, SERVER names one.",
-)
+# Exporting.
 
 
 _KINDS = ("pytest", "client", "report")  # what is written of a session, each an option
@@ -360,7 +261,7 @@ async def _export_session(invocation: Invocation, arguments: argparse.Namespace,
     written = await invocation.host.export(
         source, kind, file, server=server, last=arguments.last, variables=invocation.variables
     )
-    near = _near(file, invocation.directory)
+    near = invocation.near(file)
     lines = [f"{near}: {plural(written.requests, 'requests')} of {server or source}, run once as recorded"]
     if written.tests:
         counts = plural(len(written.tests), "tests")
@@ -453,7 +354,7 @@ async def _record(invocation: Invocation, arguments: argparse.Namespace) -> List
     if (cassette := deck.cassette) is not None:
         rows.append(
             {
-                "cassette": _near(cassette.path, invocation.directory),
+                "cassette": invocation.near(cassette.path),
                 "now": cassette.doing,
                 "servers": ", ".join(cassette.servers),
                 "models": ", ".join(cassette.models),
@@ -501,13 +402,8 @@ async def _stop_cassette(invocation: Invocation) -> list[str]:
         return []
     replays = await leave_replayed(invocation.host)
     counts = f"{plural(cassette.recorded, 'lines')} written, {plural(cassette.played, 'answers')} played"
-    notes = [f"{_near(cassette.path, invocation.directory)}: {counts}"]
+    notes = [f"{invocation.near(cassette.path)}: {counts}"]
     return notes + ([f"disconnected, because they were replayed: {join_names(replays)}"] if replays else [])
-
-
-def _near(path: Path, folder: Path) -> str:
-    """Return a path for display, without the kernel's folder if it is inside."""
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 RECORD = Implementation(

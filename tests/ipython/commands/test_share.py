@@ -1,25 +1,19 @@
-"""`%mcp docs`, `stubs`, `snapshot`, `diff`, `record` and `serve --cassette` as lines."""
+"""`%mcp docs`, `stubs`, `snapshot`, `diff` and `record` as lines."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import host
-from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError, UnknownServerError, UnreachableError
+from mcp_magic.errors import CassetteError, CommandError, ConfigError, UnknownServerError, UnreachableError
 from mcp_magic.ipython.completion import candidates
-from mcp_magic.loopback import listen
 from mcp_magic.results.results import CheckFailedError
 from tests.support.asgi import serving
-from tests.support.cassettes import written
 
 TUTORIAL = Path(__file__).parents[3] / "notebooks" / "cassettes" / "quickstart.jsonl"
 
@@ -125,52 +119,6 @@ async def test_cassette_may_be_called_stop(magic):
     (row,) = await magic("record ./stop")
     assert row["cassette"] == "stop"
     await magic("record --stop")
-
-
-async def test_mock_is_served_with_a_token_until_it_is_stopped(magic, shell):
-    (magic.folder / "shop.jsonl").write_text(TUTORIAL.read_text())
-    several = await magic.error(CassetteError, "serve --cassette shop.jsonl")
-    assert "shop.jsonl has several servers, math, weather, notes: name one, as in `%mcp serve math --cass" in several
-    (row,) = listing = await magic("serve weather --cassette shop.jsonl")
-    assert listing.columns[-1] == "token in"  # which is wrapped, not cut
-    assert (row["server"], row["answers from"]) == ("weather", "shop.jsonl")
-    headers = {"Authorization": f"Bearer {Path(row['token in']).read_text()}"}
-    async with httpx2.AsyncClient(headers=headers) as http:
-        assert (await httpx2.AsyncClient().post(row["url"])).status_code == 401
-        async with Client(streamable_http_client(row["url"], http_client=http)) as client:
-            result = await client.call_tool("get_weather", {"location": "London"})
-            assert "London" in result.content[0].text
-    assert len(await magic("serve weather --stop")) == 0
-    assert not Path(row["token in"]).exists()
-
-
-async def test_token_file_that_cannot_be_written_leaves_the_port_free(magic, monkeypatch):
-    (magic.folder / "runtime").write_text("a file, no folder")
-    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(magic.folder / "runtime"))
-    text = await magic.error(CommandError, f"serve math --cassette {TUTORIAL}")
-    port = int(text.partition("math-")[2].partition(".token: Not a directory")[0])
-    listen(port).close()
-    assert len(await magic("serve")) == 0
-
-
-async def test_line_for_stdio_and_what_a_mock_needs(magic):
-    (magic.folder / "my shop.jsonl").write_text(TUTORIAL.read_text())
-    line = str(await magic("serve math --cassette 'my shop.jsonl' --stdio"))
-    assert line == "python -m mcp_magic serve math --cassette 'my shop.jsonl' --stdio"
-    assert "--stdio has no port" in await magic.error(
-        CommandError, f"serve math --cassette {TUTORIAL} --stdio --port 1"
-    )
-    assert "need --cassette FILE" in await magic.error(CommandError, "serve math --stdio")
-    assert "there is no cassette" in await magic.error(CassetteError, "serve --cassette none.jsonl")
-
-
-async def test_name_in_a_cassette_reaches_no_other_folder(magic):
-    lines = TUTORIAL.read_text().splitlines()
-    hostile = [
-        {**json.loads(line), "server": "../x"} if '"server": "math"' in line else json.loads(line) for line in lines
-    ]
-    written(magic.folder / "bad.jsonl", *hostile)
-    assert "../x" in await magic.error(TargetError, "serve ../x --cassette bad.jsonl")
 
 
 async def test_export_writes_the_session_or_a_cassette(magic, shop):
