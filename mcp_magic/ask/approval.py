@@ -17,6 +17,18 @@ from mcp_magic import schema
 from mcp_magic._text import duration, plural, sentence
 from mcp_magic.ask.question import EDIT, WHY, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
 from mcp_magic.consent.consent import CALLS, FIRST, PERSON, SUMMARISED, Decision
+from mcp_magic.consent.rules import is_outside
+from mcp_magic.consent.values import (
+    head_of,
+    is_large,
+    note_line,
+    noted,
+    path_text,
+    referenced,
+    resolved,
+    unchanged,
+    value_at,
+)
 from mcp_magic.display.arguments import (
     MAX_IN_LINE,
     MAX_VALUE,
@@ -35,7 +47,19 @@ from mcp_magic.display.arguments import (
 )
 from mcp_magic.display.code import code_part
 from mcp_magic.display.diff import diff_html, diff_text
-from mcp_magic.display.document import Markup, Part, facts, inline, joined, note, page, tag, tool_badges, width
+from mcp_magic.display.document import (
+    Markup,
+    Part,
+    facts,
+    inline,
+    joined,
+    note,
+    page,
+    preformatted,
+    tag,
+    tool_badges,
+    width,
+)
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import LEGEND, in_line, is_long
 from mcp_magic.errors import ArgumentsError
@@ -49,6 +73,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.ask.question import Reply
     from mcp_magic.consent.consent import PlannedRequest, Request
+    from mcp_magic.consent.values import ValueNote
     from mcp_magic.display.arguments import Hidden
     from mcp_magic.display.document import Badge
     from mcp_magic.schema.fields import Field
@@ -63,7 +88,10 @@ MAX_NAME = 200  # characters shown of a tool's name
 MAX_ABOUT = 120  # characters shown of a tool's description in a plan
 
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
-"""How far an approval reaches beyond the one call."""
+"""How far an approval reaches beyond the one call; an outside client's only to calls of this client."""
+
+CLAIM = "as it calls itself"
+"""What is said of the name of an outside client."""
 
 REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
@@ -75,8 +103,9 @@ def approval_question(request: Request) -> Question:
     name = one_line(_name(request), 80)
     is_one = request.calls == 1
     runs = request.run is not None
-    scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
+    scopes = [(text, how) for how, text in _scopes(request).items()]
     by_hand = request.program == "kernel"
+    of_these = "" if request.values else ", these [a]rguments"
     of_the_run = ", this [r]un" if runs else ""
     return Question(
         about=lambda arguments: approval_part(request, arguments),
@@ -105,13 +134,13 @@ def approval_question(request: Request) -> Question:
         ),
         extra=(
             replace(WHY, tooltip=f"why {name} must not be called"),
-            Extra("never", False, label="always deny this tool", beside="deny"),
+            Extra("never", False, label=f"always deny this tool{_of_client(request)}", beside="deny"),
             Extra(
                 "scope",
                 beside="approve",
                 tooltip="what Approve approves",
                 options=(("only this time", ""), *([] if by_hand else scopes)),
-                typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
+                typed=f"Always for this [t]ool{of_these}{of_the_run}{_of_client(request)}: ",
             ),
         )[: 3 if is_one else 1],
         form=_arguments_form(request, fields=is_one),
@@ -127,9 +156,41 @@ def approval_question(request: Request) -> Question:
     )
 
 
+def _scopes(request: Request) -> dict[str, str]:
+    """Return how far an approval can reach, in words."""
+    left_out = {"arguments"} if request.values else set()
+    if request.run is None:
+        left_out.add("run")
+    return {how: f"{text}{_of_client(request)}" for how, text in ALWAYS.items() if how not in left_out}
+
+
+def _of_client(request: Request) -> str:
+    return ", for this client" if is_outside(request.asker) else ""
+
+
 def _arguments_form(request: Request, *, fields: bool = True) -> Form:
-    """Return a form with the arguments of a call, which are JSON if one is a secret: a field would send its mask."""
+    """Return a form with the arguments of a call, which are JSON if one is a secret: a field would send its mask.
+
+    JSON has references instead of large values, and they may be moved.
+    """
     definition = request.definition
+    if any(is_large(value_at(request.arguments, note.path)) for note in request.values):
+        values = [(note.reference, value_at(request.arguments, note.path)) for note in request.values]
+
+        def read(text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            edited = read_arguments(text, referenced(arguments, _present(request, arguments)), None)
+            changed: dict[str, Any] = resolved(edited, values)
+            if definition is not None:
+                schema.check_arguments(changed, definition.input_schema)
+            return changed
+
+        return Form(
+            request.arguments,
+            write=lambda arguments, indent: written_arguments(
+                referenced(arguments, _present(request, arguments)), definition, indent=indent
+            ),
+            read=read,
+        )
     secret = hidden_arguments(request.arguments, definition) != request.arguments
     return Form(
         request.arguments,
@@ -165,7 +226,7 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
         if names := ", ".join(one_line(name, 40) for name in changes(request.arguments, arguments)):
             rest.append(f"changed {names}")
         if decision.always:
-            rest.append(ALWAYS[decision.always])
+            rest.append(f"{ALWAYS[decision.always]}{_of_client(request)}")
     asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
     text = call_text(request, arguments)
     call = ("code", text if request.calls == 1 else f"{in_line(request.name, MAX_NAME)}{_times(request)}")
@@ -174,11 +235,24 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return a call on one line, secrets masked and long values cut."""
-    return f"{in_line(request.name, MAX_NAME)}({call_line(arguments, request.definition)})"
+    return f"{in_line(request.name, MAX_NAME)}({call_line(_noted(request, arguments), request.definition)})"
+
+
+def _present(request: Request, arguments: Mapping[str, Any]) -> Sequence[ValueNote]:
+    return unchanged(request.values, request.arguments, arguments)
+
+
+def _noted(request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments with a line of text for each large value of the notebook."""
+    return noted(arguments, _present(request, arguments)) if request.values else arguments
 
 
 def _asker(request: Request) -> str:
-    return "you" if request.asker == PERSON else one_line(request.asker, 60)
+    if request.asker == PERSON:
+        return "you"
+    if is_outside(request.asker):
+        return f"{in_line(request.asker, 60)} ({CLAIM})"
+    return one_line(request.asker, 60)
 
 
 def _name(request: Request) -> str:
@@ -236,7 +310,7 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
 
 def _reveal_of_call(request: Request) -> Reveal:
     return Reveal(
-        lambda arguments: [] if request.program else [*long_arguments(arguments, request.definition).items()],
+        lambda arguments: [] if request.program else [*_long(request, arguments), *_large(request, arguments)],
         lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
         lambda arguments, opened: unseen_of(request, arguments, opened),
     )
@@ -245,13 +319,26 @@ def _reveal_of_call(request: Request) -> Reveal:
 def unseen_of(request: Request, arguments: Mapping[str, Any], opened: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
-    None for the user's own call, because the user typed them, and none of a program, which is shown whole.
+    None for the user's own call, because the user typed them, and none of a program, which is shown whole. Values of
+    the notebook can be opened, but need not be: nobody wrote them for this call.
     """
     if request.asker == PERSON or request.program:
         return []
-    long = long_arguments(arguments, request.definition).items()
-    hidden = _long_hidden((part.path, part.value) for part in hidden_of(request, arguments))
+    long = _long(request, arguments)
+    hidden = _long_hidden((part.path, part.value) for part in hidden_of(request, _noted(request, arguments)))
     return [(name, value) for name, value in [*long, *hidden] if name not in opened]
+
+
+def _long(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the arguments that are drawn cut."""
+    return [*long_arguments(_noted(request, arguments), request.definition).items()]
+
+
+def _large(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the values of the notebook that are drawn by their shapes, with secrets masked."""
+    notes = [note for note in _present(request, arguments) if is_large(value_at(arguments, note.path))]
+    masked = hidden_arguments(arguments, request.definition) if notes else {}
+    return [(f"{path_text(note.path)} ← {note.name}", value_at(masked, note.path)) for note in notes]
 
 
 def _long_hidden(hidden: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -329,21 +416,41 @@ def _arguments_part(
 ) -> Part:
     """Return the arguments, how they were changed, and what is hidden; without some arguments."""
     nothing = Markup() if arguments else note("without arguments")
-    before, arguments = (
-        {name: value for name, value in values.items() if name not in without}
+    hidden = hidden_note(hidden_of(request, arguments))
+    drawn = _values_drawn(request, arguments)
+    before, after = (
+        {name: value for name, value in _noted(request, values).items() if name not in without}
         for values in (request.arguments, arguments)
     )
-    request = replace(request, arguments=before)
-    rows = list(_rows(request, arguments))
-    plain = []
+    request = replace(request, arguments=before, values=())
+    rows = list(_rows(request, after))
+    plain, cells = [], []
     for argument, value, mark in rows:
+        if argument in drawn:
+            continue
         text = value.replace("\n", f"\n{indent}    ")
         plain.append(f"{indent}{argument} = {text}{f'   ✎ {mark}' if mark else ''}")
-    cells = [(argument, argument_cell(value, mark)) for argument, value, mark in rows]
-    legend = LEGEND if any("⟨" in f"{argument}{value}{mark}" for argument, value, mark in rows) else ""
-    notes = [text for text in (legend, hidden_note(hidden_of(request, arguments))) if text]
+        cells.append((argument, argument_cell(value, mark)))
+    for path, (line, head) in drawn.items():
+        plain += [f"{indent}{path} ← {line}", *(f"{indent}      {item}" for item in head)]
+        cells.append((path, joined([tag("b", f"← {line}"), preformatted("\n".join(head)) if head else ""])))
+    texts = [*plain, *(mark for _, _, mark in rows)]
+    legend = LEGEND if any("⟨" in text for text in texts) else ""
+    notes = [text for text in (legend, hidden) if text]
     plain += [f"{indent}{line}" for line in notes]
-    return Part("\n".join(plain), joined([facts(cells) if rows else nothing, *map(note, notes)]))
+    return Part("\n".join(plain), joined([facts(cells) if cells else nothing, *map(note, notes)]))
+
+
+def _values_drawn(request: Request, arguments: Mapping[str, Any]) -> dict[str, tuple[str, list[str]]]:
+    """Return for each value of the notebook, by its path: what was taken of which variable, and its head or whole."""
+    masked = hidden_arguments(arguments, request.definition) if request.values else {}
+    drawn = {}
+    for value in _present(request, arguments):
+        whole = value_text(value_at(masked, value.path))
+        is_short = not is_large(value_at(arguments, value.path))
+        head = [in_line(whole, MAX_VALUE)] if is_short else head_of(arguments, value, request.definition)
+        drawn[in_line(path_text(value.path), MAX_NAME)] = note_line(value), head
+    return drawn
 
 
 # A plan: several calls in one question, as a table.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.calls.task import TaskState
     from mcp_magic.config.specs import Spec
+    from mcp_magic.consent.values import ValueNote
     from mcp_magic.errors import ArgumentsError
     from mcp_magic.results.results import ToolResult
 
@@ -68,12 +69,13 @@ class Call:
         arguments: Its arguments: objects that convert to JSON, and JSON once it is prepared.
         definition: The tool as it was listed when the call was prepared, or None.
         filled: Required arguments that were left out, by path, with the schema's default that is sent.
-        asker: Who makes the call, for consent: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        asker: Who makes the call, for consent: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`, `"outside NAME"`.
         run: The run of an agent that makes it, or None.
         limits: How long it may take, and when it may be sent again.
         answerers: Who answers the server's questions meanwhile.
         is_shown: Whether it is shown below the cell while it waits: its progress and log messages.
         variant: How the tool that the caller has read differs from the tool, or "".
+        values: The values of the notebook that are in its arguments.
         decision: What consent decided about it, sealed to the definition of the tool; None before.
     """
 
@@ -88,6 +90,7 @@ class Call:
     answerers: Answerers = NOBODY
     is_shown: bool = True
     variant: str = ""
+    values: Sequence[ValueNote] = ()
     decision: Decision | None = None
 
     @property
@@ -100,7 +103,9 @@ class Call:
         """The request to consent."""
         server = self.connection
         about = (self.definition, server.spec.trust, self.run)
-        return Request(server.name, self.tool, self.arguments, self.asker, *about, variant=self.variant)
+        return Request(
+            server.name, self.tool, self.arguments, self.asker, *about, variant=self.variant, values=self.values
+        )
 
 
 # Who takes part in a call: views, jobs, spans, counters and cards.

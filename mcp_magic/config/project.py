@@ -83,12 +83,14 @@ _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "thread": _TEXT,
     "show": _one_of("full", "answer", "none"),
 }
+_FOR = '"outside" or "outside NAME"'
 _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(_DECISIONS, (_is_text, 'a tool or pattern, for example "weather:*"')),
     "arguments": (lambda value: isinstance(value, dict), "a table"),
     "reason": _TEXT,
     "exact": (lambda value: isinstance(value, bool), "true or false"),
     "definition": _TEXT,
+    "for": (lambda value: _is_text(value) and (value == "outside" or value.startswith("outside ")), _FOR),
     "servers": _TEXTS,
     "identities": (lambda value: isinstance(value, dict) and all(map(_is_text, value.values())), "a table of text"),
 }
@@ -369,7 +371,11 @@ def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
         stricter = policies and _POLICIES.index(value) <= _POLICIES.index(before)
         if name not in _HARMLESS and value != before and not stricter:
             lines.append(f"set {name} = {display_value(value)}")
-    lines += [f"allow {display_value(rule['allow'])} without asking" for rule in declaration.consent if "allow" in rule]
+    lines += [
+        f"allow {display_value(rule['allow'])} without asking" + (f" for {_line(rule['for'])}" if "for" in rule else "")
+        for rule in declaration.consent
+        if "allow" in rule
+    ]
     lines += [
         f"let the agent {_line(name)} call tools with approve = {display_value(agent['approve'])}"
         for name, agent in declaration.agents.items()

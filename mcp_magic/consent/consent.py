@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from mcp_magic import schema
 from mcp_magic._text import clause, join_names, sentence
 from mcp_magic.consent.definitions import Definitions
-from mcp_magic.consent.rules import Rule, exactly, lasting_rule
+from mcp_magic.consent.rules import Rule, exactly, is_outside, lasting_rule
+from mcp_magic.consent.values import audited, unchanged
 from mcp_magic.display.arguments import changes, hidden_arguments
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.consent.definitions import Change
+    from mcp_magic.consent.values import ValueNote
 
 
 # Request and decision: the values passed between the caller, the approver and `Consent`.
@@ -47,7 +49,7 @@ class Request:
         server: The server's name.
         tool: The tool's name.
         arguments: The arguments of the call.
-        asker: Who requests it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`, `"verify"`.
+        asker: Who requests it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`, `"verify"`, `"outside NAME"`.
         definition: The tool as the server lists it, or None.
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
@@ -58,6 +60,7 @@ class Request:
         change: How the definition differs from the one the user knew, or None.
         outdated: Why a rule that allows the call no longer covers it, or "".
         variant: How the tool that the asker has read differs from the tool, or "".
+        values: The values of the notebook in the arguments, which have these values, and not references.
     """
 
     server: str
@@ -73,6 +76,7 @@ class Request:
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
     variant: str = field(default="", compare=False)
+    values: Sequence[ValueNote] = field(default=(), compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -160,8 +164,8 @@ class Record:
     server: str
     tool: str
     arguments: Mapping[str, Any]  # secrets masked
-    decision: str  # "approve", "edit" or "deny"
-    by: str  # "person", a rule, a policy, "time-out"
+    decision: str  # "approve", "edit" or "deny"; "read" for a value that was shared before
+    by: str  # "person", a rule, a policy, "time-out", `SHARED`
     reason: str  # why the call was denied, or ""
     changed: tuple[str, ...]  # the names of arguments that the user changed
     seconds: float  # how long the decision took
@@ -229,7 +233,7 @@ def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) ->
     """
     outdated: Rule | None = None
     for rule in rules:
-        if not rule.matches(request.name, request.arguments, request.run):
+        if not rule.matches(request.name, request.arguments, request.run, request.asker):
             continue
         if rule.action != "allow":
             return (rule, rule.action) if outdated is None else (outdated, "ask")
@@ -289,6 +293,8 @@ def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
 POLICIES = ("ask", "plan", "auto", "readonly", "deny")
 
 VARIABLE = "MCP_MAGIC_APPROVAL"  # the environment variable that sets the policy, in programs as in notebooks
+SHARED = "%mcp share"  # who decided about a read: the user, when they shared the value
+MAX_WAITING = 8  # questions of one outside client that wait at a time; the user reads the cards of others, too
 ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
 MAX_PLAN = 50  # the most calls in one question
 
@@ -328,6 +334,7 @@ class Consent:
     audit: Audit = field(default_factory=Audit)
     definitions: Definitions = field(default_factory=Definitions)
     magics: bool = False
+    _waiting: Counter[str] = field(default_factory=Counter, init=False, repr=False)
 
     async def review(
         self,
@@ -413,6 +420,10 @@ class Consent:
             self._remember(request, decision, since)
         return replace(decision, definition=self.definitions.seal(request.name))
 
+    def note_read(self, asker: str, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Record that a value was read that the user has shared before; ConfigError if the file fails."""
+        self.audit.add(record_of(Request("", tool, arguments, asker), Decision(True, by=SHARED), 0.0, verdict="read"))
+
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
         decision = self.decide_by_rules(request, policy)
@@ -433,7 +444,7 @@ class Consent:
         if request.program == "kernel":
             return False
         for rule in self.rules:
-            if rule.concerns(request.name, request.run):
+            if rule.concerns(request.name, request.run, request.asker):
                 if rule.action != "allow" or not covers(rule, request.name, self.definitions):
                     return False
                 if not rule.is_conditional:
@@ -461,11 +472,13 @@ class Consent:
     def _advice(self, request: Request, decision: Decision) -> str:
         """Return what would allow a call: the policy, or a rule for exactly this tool."""
         tool = exactly(request.name)
-        line = f"%mcp allow {shlex.quote(tool)} --first"
+        asker = request.asker if is_outside(request.asker) else ""
+        line = f"%mcp allow {shlex.quote(tool)}{f' --for {shlex.quote(asker)}' if asker else ''} --first"
         if not self.magics:
             if self.rule_for(request) is None:
                 return "" if decision.by == "default" else '`host.consent.policy = "auto"` would allow it.'
-            line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}), first=True)"
+            only = f", asker={asker!r}" if asker else ""
+            line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}{only}), first=True)"
         return (
             f"`{line}` would allow it." if line.isprintable() else "No rule can be typed for a tool with such a name."
         )
@@ -500,7 +513,17 @@ class Consent:
         async def answers() -> dict[int, Decision]:
             return {0: await approver(request)}
 
-        return (await self._answers({0: request}, answers()))[0]
+        if not is_outside(request.asker):
+            return (await self._answers({0: request}, answers()))[0]
+        if self._waiting[request.asker] >= MAX_WAITING:
+            reason = f"{MAX_WAITING} calls of yours wait for the user's answer already; wait for these, then call again"
+            return Decision.deny(reason, by="the limit of waiting questions")
+        self._waiting[request.asker] += 1
+        try:
+            return (await self._answers({0: request}, answers()))[0]
+        finally:
+            self._waiting[request.asker] -= 1
+            self._waiting += Counter()  # drops who waits for nothing
 
     async def _answers(
         self, requests: Mapping[int, Request], asking: Awaitable[Mapping[int, Any]]
@@ -551,14 +574,20 @@ class Consent:
         return edited
 
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
-        """Turn "always" into a rule, placed before the rule that asked."""
+        """Turn "always" into a rule, placed before the rule that asked; an outside client's is for this client.
+
+        No rule has values of the notebook: they change, and a file would keep them.
+        """
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        if decision.approved and request.program == "kernel":
+        if decision.approved and (request.program == "kernel" or (request.values and decision.always == "arguments")):
             return
+        asker = request.asker if is_outside(request.asker) else ""
         if decision.approved:
-            lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+            lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run, asker)
+        elif decision.always == "tool":
+            lasting = Rule("deny", exactly(request.name), reason=decision.reason, asker=asker)
         else:
-            lasting = Rule("deny", exactly(request.name), reason=decision.reason) if decision.always == "tool" else None
+            lasting = None
         if lasting is None:
             return
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
@@ -600,16 +629,18 @@ def _by_policy(policy: str, request: Request) -> str:
     return {"auto": "allow", "deny": "deny"}.get(policy, "ask")
 
 
-def record_of(request: Request, decision: Decision, seconds: float) -> Record:
-    """Return the audit record of a decision that took `seconds`."""
+def record_of(request: Request, decision: Decision, seconds: float, *, verdict: str = "") -> Record:
+    """Return the audit record of a decision that took `seconds`; `verdict` is what it says instead of the decision."""
     names = () if decision.arguments is None else tuple(changes(request.arguments, decision.arguments))
-    verdict = ("edit" if names else "approve") if decision.approved else "deny"
+    verdict = verdict or (("edit" if names else "approve") if decision.approved else "deny")
+    arguments = request.arguments if decision.arguments is None else decision.arguments
+    noted = audited(arguments, unchanged(request.values, request.arguments, arguments))
     return Record(
         time=datetime.now(UTC).isoformat(timespec="milliseconds"),
         asker=request.asker,
         server=request.server,
         tool=request.tool,
-        arguments=masked(request.arguments if decision.arguments is None else decision.arguments, request.definition),
+        arguments=masked(noted, request.definition),
         decision=verdict,
         by=decision.by,
         reason=decision.reason,

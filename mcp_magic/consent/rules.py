@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -139,8 +140,19 @@ def _number(text: str) -> Any:
 
 
 # The rules: the first match decides. A rule names a tool, or many by a pattern, and may require argument values.
+#
+# Without an asker, a rule that denies or asks holds for everybody. One that allows does not hold for outside clients:
+# what was allowed for an agent of the notebook was not said of a program beside it.
 
 ACTIONS = ("allow", "deny", "ask")
+
+OUTSIDE = "outside"
+"""The asker of a rule about all outside clients; the asker of one of them is `outside NAME`."""
+
+
+def is_outside(asker: str) -> bool:
+    """Whether a client from outside of the notebook asks."""
+    return asker == OUTSIDE or asker.startswith(f"{OUTSIDE} ")
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,8 @@ class Rule:
             object of patterns becomes such paths. Lists are compared item by item.
         reason: Why; a denial passes it on.
         run: The only agent run that the rule applies to, or None for all.
+        asker: `"outside"` for a rule about outside clients only, `"outside NAME"` for one about this client; "" for
+            all askers, without outside clients if it allows.
         source: The file it comes from; "" if it was typed or clicked.
         exact: Whether the arguments must be exactly these, with the same types.
         hidden: Arguments that the tool's schema marks as secret. They, and arguments with secret-looking names, are
@@ -178,6 +192,7 @@ class Rule:
     definition: str = field(default="", compare=False)
     cell: str = field(default="", compare=False, repr=False)
     servers: tuple[str, ...] | None = None
+    asker: str = ""
     identities: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -185,9 +200,9 @@ class Rule:
         if not self.exact:
             object.__setattr__(self, "arguments", flat(self.arguments))
 
-    def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
+    def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None, asker: str = "") -> bool:
         """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any."""
-        if not self.concerns(name, run):
+        if not self.concerns(name, run, asker):
             return False
         if self.exact:
             same = set(arguments) == set(self.arguments)
@@ -195,9 +210,14 @@ class Rule:
         fits = all_fit if self.action == "allow" else any_fits
         return all(fits(arguments, path, expected) for path, expected in self.arguments.items())
 
-    def concerns(self, name: str, run: str | None = None) -> bool:
-        """Whether the rule is about calls of a tool, in a run: all of them, or those with some arguments."""
-        return self.run in (None, run) and self.names(name)
+    def concerns(self, name: str, run: str | None = None, asker: str = "") -> bool:
+        """Whether the rule is about calls of a tool by an asker, in a run: all, or those with some arguments."""
+        return self.run in (None, run) and self.names(name) and self._is_for(asker)
+
+    def _is_for(self, asker: str) -> bool:
+        if self.asker:
+            return asker == self.asker or (self.asker == OUTSIDE and is_outside(asker))
+        return self.action != "allow" or not is_outside(asker)
 
     @property
     def is_conditional(self) -> bool:
@@ -233,6 +253,7 @@ class Rule:
         from mcp_magic import schema
 
         line = schema.call_line(self.tool, self.shown_arguments, command=self.action)
+        line += f" --for {shlex.quote(self.asker)}" if self.asker else ""
         line += " (exactly)" if self.exact else ""
         if self.servers is not None and self.tool.partition(":")[0] not in self.servers:
             line += f" ({join_names(self.servers)} only)" if self.servers else " (no server)"
@@ -247,11 +268,19 @@ def _is_exactly(value: Any, expected: Any) -> bool:
 
 
 def lasting_rule(
-    always: str, name: str, arguments: Mapping[str, Any], definition: Tool | None, run: str | None
+    always: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    definition: Tool | None,
+    run: str | None,
+    asker: str = "",
 ) -> Rule | None:
-    """Return the rule for an approval with `always`; None if the approval is for this call only."""
+    """Return the rule for an approval with `always`; None if the approval is for this call only.
+
+    `asker` is the only one that the rule is for, or "".
+    """
     if always == "tool":
-        return Rule("allow", exactly(name))
+        return Rule("allow", exactly(name), asker=asker)
     if always == "run":
         return Rule("allow", exactly(name), run=run) if run is not None else None
     if always != "arguments":
@@ -261,7 +290,7 @@ def lasting_rule(
     masked = hidden_arguments(arguments, definition)
     hidden = tuple(argument for argument, value in arguments.items() if masked[argument] != value)
     expected = {argument: exactly(value) for argument, value in arguments.items()}
-    return Rule("allow", exactly(name), expected, exact=True, hidden=hidden)
+    return Rule("allow", exactly(name), expected, exact=True, hidden=hidden, asker=asker)
 
 
 def exactly(value: Any) -> Any:
@@ -286,6 +315,7 @@ def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
         exact=table.get("exact", False),
         definition=table.get("definition", ""),
         servers=tuple(table["servers"]) if "servers" in table else None,
+        asker=table.get("for", ""),
         identities=dict(table.get("identities", {})),
     )
 
@@ -330,6 +360,7 @@ def _table(rule: Rule, definition: str, identities: Mapping[str, str]) -> str:
         rule.action: rule.tool,
         "arguments": dict(rule.arguments),
         "exact": rule.exact,
+        "for": rule.asker,
         "servers": None if rule.servers is None else list(rule.servers),
         "identities": dict(identities),
         "definition": definition,
@@ -374,11 +405,19 @@ def _decides_for(earlier: Rule, later: Rule) -> bool:
         not earlier.arguments
         and not earlier.exact
         and earlier.run in (None, later.run)
+        and _covers_asker(earlier, later)
         and earlier.servers in (None, later.servers)
         and pattern_covers(earlier.tool, later.tool)
         # a permission that is given again counts once the tool has changed
         and not earlier.action == later.action == "allow"
     )
+
+
+def _covers_asker(earlier: Rule, later: Rule) -> bool:
+    """Whether an earlier rule is for all the askers that a later one is for."""
+    if not earlier.asker:
+        return not later.asker or earlier.action != "allow"
+    return later.asker == earlier.asker or (earlier.asker == OUTSIDE and is_outside(later.asker))
 
 
 def pattern_covers(wide: str, narrow: str) -> bool:

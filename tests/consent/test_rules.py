@@ -119,6 +119,8 @@ def test_rules_without_secrets_survive_the_way_through_a_file(rules):
 
 def test_rules_of_one_run_are_not_written():
     assert write_rules([Rule("allow", "a:b", run="run-1")]) == ""
+    outside = Rule("allow", "a:b", asker="outside claude-code")
+    assert parse_rules(write_rules([outside]), source="") == [outside]
     assert write_rules([Rule("deny", "fs:*", {"password": "*"})]), "any password is no secret"
 
 
@@ -127,3 +129,24 @@ def test_file_that_holds_no_rules_says_what_is_wrong():
         parse_rules('[[consent]]\nallow = "a:*"\ndeny = "b:*"', source="rules.toml")
     with pytest.raises(ConfigError, match=r"rules\.toml: "):
         parse_rules("[[consent", source="rules.toml")
+
+
+@pytest.mark.parametrize(
+    ("rule", "askers"),
+    [
+        (Rule("allow", "a:b"), "person, agent"),
+        (Rule("deny", "a:b"), "person, agent, outside x, outside x (2)"),
+        (Rule("ask", "a:b"), "person, agent, outside x, outside x (2)"),
+        (Rule("allow", "a:b", asker="outside"), "outside x, outside x (2)"),
+        (Rule("deny", "a:b", asker="outside x"), "outside x"),
+    ],
+    ids=str,
+)
+def test_a_rule_holds_for_its_askers_only(rule, askers):
+    everybody = ["person", "agent", "outside x", "outside x (2)"]
+    assert ", ".join(asker for asker in everybody if rule.matches("a:b", {}, None, asker)) == askers
+
+
+def test_an_asker_in_a_file_is_an_outside_client():
+    with pytest.raises(ConfigError, match='expected "outside" or "outside NAME", got \'agent\''):
+        parse_rules('[[consent]]\nallow = "a:b"\nfor = "agent"\n', source="rules.toml")

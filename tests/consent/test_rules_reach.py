@@ -14,6 +14,18 @@ RULES = {
     "all": (Rule("allow", "*"), Rule("ask", "math:*"), True),
     "a narrower pattern": (Rule("deny", "fs:write_*"), Rule("allow", "fs:write_*_log"), True),
     "another server": (Rule("allow", "math:*"), Rule("deny", "maths:add"), False),
+    "outside clients, after all": (Rule("deny", "math:*"), Rule("allow", "math:add", asker="outside a"), True),
+    "outside clients, which no plain permission covers": (
+        Rule("allow", "math:*"),
+        Rule("deny", "math:add", asker="outside"),
+        False,
+    ),
+    "one client, after all of them": (
+        Rule("ask", "*", asker="outside"),
+        Rule("deny", "*", asker="outside a"),
+        True,
+    ),
+    "all clients, after one": (Rule("ask", "*", asker="outside a"), Rule("deny", "*", asker="outside"), False),
     "a broader pattern": (Rule("allow", "math:add"), Rule("deny", "math:*"), False),
     "patterns that overlap": (Rule("allow", "*:add"), Rule("deny", "math:*"), False),
     "one for some arguments": (Rule("allow", "math:*", {"a": "1"}), Rule("deny", "math:add"), False),

@@ -12,7 +12,7 @@ from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_text, write_text
 from mcp_magic.consent.consent import PERSON, outgrown
-from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write_rules
+from mcp_magic.consent.rules import OUTSIDE, Rule, exactly, is_outside, parse_rules, unreached, write_rules
 from mcp_magic.display.document import Whole
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError
@@ -68,16 +68,27 @@ def _complete_rule(tab: Tab) -> list[str]:
     return completion.starting(tab, [f"'{word}'" if opened and not word.startswith("'") else word for word in words])
 
 
+def _complete_asker(tab: Tab) -> list[str]:
+    askers = [record.asker for record in host.consent.audit.records if is_outside(record.asker)]
+    return completion.starting(tab, [OUTSIDE, *map(shlex.quote, askers)])
+
+
 async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if ":" not in arguments.tool and arguments.tool != "*":
         raise CommandError(f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all")
     patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": {"type": "string"}})
     consent = invocation.host.consent
-    consent.add(Rule(action, arguments.tool, patterns, arguments.reason), first=arguments.first)
+    asker = " ".join(arguments.asker.split())
+    if asker and not is_outside(asker):
+        problem = f"%mcp {action}: --for takes outside, or 'outside NAME' for one client, not {asker!r}"
+        raise CommandError(f"{problem}; without it the rule is for your agents, too")
+    consent.add(Rule(action, arguments.tool, patterns, arguments.reason, asker=asker), first=arguments.first)
     return _rule_listing(invocation.host)
 
 
 def _rule_listing(host: Host, action_note: str = "") -> Listing:
+    from mcp_magic.display.visible import in_line
+
     consent, never, strays = host.consent, never_reached(host), fitting_nothing(host)
     rows = [
         {
@@ -85,7 +96,7 @@ def _rule_listing(host: Host, action_note: str = "") -> Listing:
             "decides": rule.action,
             "tool": rule.tool,
             "arguments": _arguments_text(rule.shown_arguments) or None,
-            "for": f"run {rule.run}" if rule.run else "always",
+            "for": f"run {rule.run}" if rule.run else in_line(rule.asker, MAX_SHOWN) or "always",
             "reason": rule.reason or None,
             "from": rule.source or None,
             "not for (changed)": join_names(names, 3) if (names := outgrown(rule, consent.definitions)) else None,
@@ -155,13 +166,22 @@ def _rule(action: str, *examples: str) -> Implementation:
         "The first rule that matches decides. Patterns can have * and ?. NAME=PATTERN compares the text of an "
         "argument, `a.b=PATTERN` a value inside an object. Some calls can be read in several ways: `a.b` as a name "
         "or as the `b` of `a`, a value as text or as a list. Deny and ask apply if one reading matches, allow only "
-        "if all do. `%mcp approvals` lists the rules."
+        "if all do. A rule holds for you, agents, servers and views; one that denies or asks for outside clients too "
+        "(`%mcp serve --kernel`). --for makes one for them only. `%mcp approvals` lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),
         (
             Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
             Argument("arguments", nargs="*", metavar="NAME=PATTERN", help="only calls with such arguments"),
+            Argument(
+                "--for",
+                dest="asker",
+                default="",
+                metavar="ASKER",
+                complete=_complete_asker,
+                help="only for outside clients (outside), or for one of them ('outside NAME')",
+            ),
             Argument("--reason", default="", metavar="TEXT", help="the reason, which the caller gets"),
             Argument("--first", action="store_true", help="put it before the other rules"),
         ),
