@@ -93,3 +93,8 @@ def memory_transport(server: Any) -> Any:
 def pipe_of(stream: Any) -> Any:
     """Return the asyncio stream of an anyio stream of a process, which has the pipe; None if there is none."""
     return getattr(stream, "_stream", None)
+
+
+def connection_of(session: Any) -> Any:
+    """Return the connection of a client to a low-level server, of which a `ServerSession` is one request."""
+    return session._connection

@@ -1,0 +1,211 @@
+"""A request of a client that goes on in the kernel: what comes of it reaches the request of the client that waits.
+
+In the era of the handshake that is one request. Since 2026-07-28 a question ends it with `input_required`, and the
+client's next request goes on with the same exchange.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp import MCPError
+from mcp.server.connection import allowed_log_levels
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    InputRequiredResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    methods,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict
+
+from mcp_magic._text import duration
+from mcp_magic.loops import soon_on
+
+if TYPE_CHECKING:
+    import concurrent.futures
+    from collections.abc import Awaitable, Callable
+
+    from mcp.server.context import ServerRequestContext
+
+TELL_SECONDS = 1.0  # seconds after which a client is told what its call waits for
+STEP = 1e-6  # what progress grows by where nothing else makes it grow: it must never stand still
+
+QUESTION = "question"  # the name of the one question in a result that asks for input
+
+
+class _Members(BaseModel):
+    """A result as it came."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True)
+class _Progress:
+    progress: float
+    total: float | None
+    message: str | None
+
+
+@dataclass(frozen=True)
+class _Log:
+    level: Any
+    logger: str
+    data: Any
+
+
+@dataclass(frozen=True)
+class _Question:
+    method: str
+    params: dict[str, Any]
+    answer: concurrent.futures.Future[dict[str, Any]] = field(compare=False)
+
+
+class Exchange:
+    """A request that goes on, on the loop of the server; `work` returns its result.
+
+    Attributes:
+        stage: What it waits for now, other than its server: a text for the client, or "".
+    """
+
+    def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
+        self.stage = ""
+        self.context = context
+        self.is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self._loop = asyncio.get_running_loop()
+        self._items: asyncio.Queue[Any] = asyncio.Queue()
+        self._task: asyncio.Task[Any] | None = None
+        self._question: _Question | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+        self._reported: float | None = None
+
+    def start(self, work: Awaitable[Any]) -> None:
+        """Begin the work."""
+        self._task = asyncio.ensure_future(work)
+        self._task.add_done_callback(self._items.put_nowait)
+
+    # From any thread
+
+    def put(self, item: Any) -> None:
+        """Hand something over to the request that waits."""
+        with suppress(RuntimeError):  # the server has ended
+            soon_on(self._loop, lambda: self._items.put_nowait(item))
+
+    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass progress on."""
+        self.put(_Progress(progress, total, message))
+
+    def log(self, level: str, logger: str, data: Any) -> None:
+        """Pass a log message on."""
+        self.put(_Log(level, logger, data))
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the client; return the members of its answer.
+
+        Raises:
+            MCPError: The client refuses, or its answer is none.
+        """
+        import concurrent.futures
+
+        question = _Question(method, params, concurrent.futures.Future())
+        self.put(question)
+        return await asyncio.wrap_future(question.answer)
+
+    def can_answer(self, *capability: str) -> bool:
+        """Whether the client says that it has a capability, such as `"elicitation", "form"`."""
+        value: Any = self.context.session.client_capabilities
+        for name in capability:
+            value = getattr(value, name, None)
+        return value is not None
+
+    # On the loop of the server
+
+    def answer(self, context: ServerRequestContext[Any, Any], responses: Any) -> None:
+        """Go on in another request of the client, which has answered the question."""
+        self.context = context
+        if (question := self._question) is not None and not question.answer.done():
+            response = responses.get(QUESTION) if isinstance(responses, dict) else None
+            if isinstance(response, BaseModel):
+                response = response.model_dump(by_alias=True, mode="json", exclude_none=True)
+            if isinstance(response, dict):
+                question.answer.set_result(response)
+            else:
+                question.answer.set_exception(MCPError(code=-1, message="the client did not answer"))
+        self._question = None
+
+    async def next(self, state: Callable[[], str]) -> Any:
+        """Return the result, or what asks the client for input; `state` then returns the name to go on with.
+
+        Raises what the work raises.
+        """
+        waited = 0.0
+        while True:
+            try:
+                async with asyncio.timeout(TELL_SECONDS):
+                    item = await self._items.get()
+            except TimeoutError:
+                waited += TELL_SECONDS
+                await self._tell(waited)
+                continue
+            if isinstance(item, asyncio.Task):
+                return item.result()
+            if isinstance(item, _Progress):
+                await self._report(item)
+            elif isinstance(item, _Log):
+                await self._log(item)
+            elif not self.is_modern:
+                task = asyncio.create_task(self._request(item))
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
+            elif not item.answer.done():
+                self._question = item
+                request = {"method": item.method, "params": item.params}
+                return InputRequiredResult.model_validate(
+                    {"inputRequests": {QUESTION: request}, "requestState": state()}
+                )
+
+    def cancel(self) -> None:
+        """Cancel the work, unless it is done, and what is asked."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._question is not None:
+            self._question.answer.cancel()
+        for asking in self._asking:
+            asking.cancel()
+
+    async def _tell(self, seconds: float) -> None:
+        """Tell the client what it waits for."""
+        if self.stage:
+            await self._report(_Progress(0.0, None, f"{self.stage}, for {duration(round(seconds))}"))
+
+    async def _report(self, item: _Progress) -> None:
+        """Send progress, if the client wants it; it must grow each time."""
+        least = item.progress if self._reported is None else self._reported + STEP
+        self._reported = max(item.progress, least)
+        await self.context.session.report_progress(self._reported, item.total, item.message)
+
+    async def _log(self, item: _Log) -> None:
+        """Send a log message, if the client wants it."""
+        context = self.context
+        if item.level in allowed_log_levels(context.protocol_version, context.meta):
+            params = LoggingMessageNotificationParams(level=item.level, logger=item.logger or None, data=item.data)
+            await context.session.send_notification(LoggingMessageNotification(params=params), context.request_id)
+
+    async def _request(self, question: _Question) -> None:
+        """Ask a client of the handshake era."""
+        context = self.context
+        try:
+            request: Any = methods.parse_server_request(question.method, context.protocol_version, question.params)
+            related = ServerMessageMetadata(related_request_id=context.request_id)
+            answer = await context.session.send_request(request, _Members, metadata=related)
+        except Exception as error:
+            if not question.answer.done():
+                problem = error if isinstance(error, MCPError) else MCPError(code=-1, message="it cannot be asked that")
+                question.answer.set_exception(problem)
+            return
+        if not question.answer.done():
+            question.answer.set_result(answer.model_dump(by_alias=True, mode="json", exclude_none=True))

@@ -1,0 +1,90 @@
+"""What the kernel offers of its sessions: tools and prompts as `SERVER__NAME`, resources by their URIs.
+
+A listing is answered from what the sessions have listed last, also while the kernel runs a cell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._host import OFFERING, owner_of
+from mcp_magic.errors import NotFoundError
+from mcp_magic.langchain.names import Names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_magic.session.connection import Connection
+
+JOINT = "__"  # between a server's name and that of a resource
+
+
+@dataclass(frozen=True)
+class Item:
+    """A tool, prompt, resource or template of a session, and its name or URI for the clients of the kernel."""
+
+    connection: Connection
+    definition: Any
+    name: str
+
+
+class Offer:
+    """What the sessions offer, by kind (`session.catalog.KINDS`), as it is looked at again and again."""
+
+    def __init__(self, connections: Iterable[Connection]) -> None:
+        sessions = [connection for connection in connections if connection.state in OFFERING]
+        self.listings = {
+            kind: tuple((connection, connection.catalog.cached(kind)) for connection in sessions)
+            for kind in ("tools", "prompts", "resources", "templates")
+        }
+        self.tools = _by_name(self.listings["tools"])
+        self.prompts = _by_name(self.listings["prompts"])
+        self.resources = _by_uri(self.listings["resources"], "uri")
+        self.templates = _by_uri(self.listings["templates"], "uri_template")
+        self._sessions = {connection.name: connection for connection in sessions}
+
+    def kinds_changed(self, other: Offer) -> list[str]:
+        """Return the kinds of listings that differ."""
+        return [kind for kind, listing in self.listings.items() if not _same(listing, other.listings[kind])]
+
+    def owner(self, uri: str) -> tuple[Connection, str] | None:
+        """Return the session of a URI as clients know it, and the URI as the server knows it; None if none has it."""
+        if (item := self.resources.get(uri)) is not None:
+            return item.connection, str(item.definition.uri)
+        server, plus, rest = uri.partition("+")
+        if plus and server in self._sessions:
+            return self._sessions[server], rest
+        try:
+            return owner_of(uri, list(self._sessions.values())), uri
+        except NotFoundError:
+            return None
+
+    def template(self, uri: str) -> tuple[Connection, str] | None:
+        """Return the session of a template as clients know it, and the template as the server knows it."""
+        item = self.templates.get(uri)
+        return None if item is None else (item.connection, str(item.definition.uri_template))
+
+
+def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(one) == len(other) and all(a is c and b is d for (a, b), (c, d) in zip(one, other, strict=True))
+
+
+def _by_name(listing: Iterable[tuple[Connection, tuple[Any, ...]]]) -> dict[str, Item]:
+    """Return the definitions by their names for clients."""
+    entries = {(connection.name, item.name): (connection, item) for connection, items in listing for item in items}
+    names = Names(entries)
+    return {names.provider(*pair): Item(*entry, names.provider(*pair)) for pair, entry in entries.items()}
+
+
+def _by_uri(listing: Iterable[tuple[Connection, tuple[Any, ...]]], member: str) -> dict[str, Item]:
+    """Return the definitions by their URIs: as they are if no other server has the same, else as `SERVER+URI`."""
+    entries = {
+        (connection.name, str(getattr(item, member))): (connection, item)
+        for connection, items in listing
+        for item in items
+    }
+    servers = Counter(uri for _, uri in entries)
+    names = {pair: pair[1] if servers[pair[1]] == 1 else "+".join(pair) for pair in entries}
+    return {names[pair]: Item(*entry, names[pair]) for pair, entry in entries.items()}

@@ -1,0 +1,71 @@
+"""What the kernel offers of its sessions: names and URIs that do not collide."""
+
+from __future__ import annotations
+
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.outside.offer import Offer
+from tests.support.hosts import host as host
+
+
+def files_server(name: str) -> MCPServer:
+    server = MCPServer(name, log_level="ERROR")
+
+    def text() -> str:
+        return name
+
+    def row(number: str) -> str:
+        return number
+
+    for uri in ("file:///same", f"file:///{name}"):
+        server.resource(uri)(text)
+    for uri in ("row://{number}", f"{name}://{{number}}"):
+        server.resource(uri)(row)
+
+    @server.tool()
+    def read() -> str:
+        return name
+
+    @server.prompt(name="say it")
+    def say() -> str:
+        return name
+
+    return server
+
+
+async def test_names_of_tools_and_prompts_begin_with_the_server(host):
+    for name in ("one", "two"):
+        await host.connect(files_server(name), name=name)
+    offer = Offer(host.connections.values())
+    assert list(offer.tools) == ["one__read", "two__read"]
+    assert [name.rpartition("_")[0] for name in offer.prompts] == ["one__say_it", "two__say_it"]
+    assert offer.tools["two__read"].definition.name == "read"
+
+
+async def test_uris_stay_as_they_are_unless_two_servers_have_them(host):
+    for name in ("one", "two"):
+        await host.connect(files_server(name), name=name)
+    offer = Offer(host.connections.values())
+    assert set(offer.resources) == {"one+file:///same", "file:///one", "two+file:///same", "file:///two"}
+    assert set(offer.templates) == {"one+row://{number}", "one://{number}", "two+row://{number}", "two://{number}"}
+    owners = {
+        "two+file:///same": ("two", "file:///same"),
+        "file:///one": ("one", "file:///one"),
+        "one+file:///one": ("one", "file:///one"),
+        "two://7": ("two", "two://7"),
+        "two+row://7": ("two", "row://7"),
+    }
+    for uri, (server, own) in owners.items():
+        assert offer.owner(uri) == (host[server], own)
+    assert offer.owner("row://7") is None
+    assert offer.owner("three+file:///same") is None
+    assert offer.template("two+row://{number}") == (host["two"], "row://{number}")
+    assert offer.template("row://{number}") is None
+
+
+async def test_changes_of_the_offer_are_told_by_kind(host):
+    before = Offer(host.connections.values())
+    await host.connect(MCPServer("empty", log_level="ERROR"), name="empty")
+    after = Offer(host.connections.values())
+    assert before.kinds_changed(before) == []
+    assert after.kinds_changed(before) == ["tools", "prompts", "resources", "templates"]
