@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
+    from mcp_magic.values.shared import SharedValues
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class KernelServer:
 
     Args:
         host: The host whose sessions it offers.
+        values: The variables that may be read; None for none.
         loop: The loop of the kernel; None for the one that runs now, or that first serves a request.
         patience: Returns the seconds that a request waits for a kernel that runs a cell.
 
@@ -102,6 +104,7 @@ class KernelServer:
     def __init__(
         self,
         host: Host,
+        values: SharedValues | None = None,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
         patience: Callable[[], float] = lambda: PATIENCE_SECONDS,
@@ -109,6 +112,7 @@ class KernelServer:
         from mcp_magic import __version__
 
         self._host = host
+        self._values = values
         self._kernel = Kernel(loop or host.loop, patience)
         self._offer = Offer(())
         self._exchanges: set[Exchange] = set()

@@ -89,9 +89,8 @@ async def test_progress_reaches_the_client(math, mode):
     async def progressed(progress, total, message):
         steps.append((progress, total, message))
 
-    with served(KernelServer(math)) as url:
-        async with Client(url, mode=mode) as client:
-            assert texts(await client.call_tool("math__steps", {}, progress_callback=progressed)) == "done"
+    async with served(KernelServer(math)) as url, Client(url, mode=mode) as client:
+        assert texts(await client.call_tool("math__steps", {}, progress_callback=progressed)) == "done"
     assert steps == [(step, 3, f"step {step}") for step in range(3)]
 
 
@@ -108,7 +107,7 @@ async def test_listing_is_answered_while_a_cell_computes(math, mode):
             free.set()
             return names, result
 
-    with served(kernel) as url:
+    async with served(kernel) as url:
         names, result = await asyncio.to_thread(lambda: asyncio.run(outside(url)))
     assert names == ["math__add", "math__steps"]
     assert result.is_error
@@ -122,7 +121,7 @@ async def test_client_sees_servers_come_and_go(math):
     async def take(message):
         changes.put_nowait(getattr(message, "method", ""))
 
-    with served(KernelServer(math)) as url:
+    async with served(KernelServer(math)) as url:
         async with Client(url, mode="legacy", message_handler=take) as client:
             await math.connect(MCPServer("more", log_level="ERROR"), name="more")
             assert await asyncio.wait_for(changes.get(), 30) == "notifications/tools/list_changed"
