@@ -64,6 +64,7 @@ TESTED_ELSEWHERE = {
     "session/services": "tests/trace/test_trace.py",
     "session/wire": "tests/session/test_streams.py",
     "ui/widgets": "tests/ui/test_question.py",
+    "values/reading": "tests/values/test_tools.py",
 }
 """Modules that are tested through another, and the file that does it."""
 

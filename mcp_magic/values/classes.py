@@ -1,0 +1,90 @@
+"""What a value's class is called and derived from, without running anything that the class defines.
+
+`isinstance`, `type(value).__name__` and `hasattr` run code of a class that has a `__class__`, a metaclass or a
+`__getattr__` of its own. A class counts as one of a library only if it is in the library's module under its name.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from mcp_magic.display.text import one_line
+
+_MRO: Final[Any] = type.__dict__["__mro__"]
+_NAME: Final[Any] = type.__dict__["__name__"]
+_MODULE: Final[Any] = type.__dict__["__module__"]
+_MEMBERS: Final[Any] = type.__dict__["__dict__"]
+
+NAME = 60  # most characters of a class's name that are shown
+
+
+def class_name(kind: type) -> str:
+    """Return the name of a class, on one line."""
+    return one_line(str.__str__(_NAME.__get__(kind)), NAME)
+
+
+def bases(kind: type) -> tuple[type, ...]:
+    """Return a class and those that it is derived from."""
+    mro: tuple[type, ...] = _MRO.__get__(kind)
+    return mro
+
+
+def member(kind: type, name: str) -> Any:
+    """Return what a class, or one that it is derived from, defines under a name; None if nothing."""
+    for base in bases(kind):
+        members = _MEMBERS.__get__(base)
+        if name in members:
+            return members[name]
+    return None
+
+
+def defined_in(kind: type, library: str) -> str:
+    """Return `"module.Name"` if a class is one of a library, which is imported; else "".
+
+    >>> import decimal
+    >>> defined_in(decimal.Decimal, "decimal"), defined_in(type("Decimal", (), {"__module__": "decimal"}), "decimal")
+    ('decimal.Decimal', '')
+    """
+    module = _MODULE.__get__(kind)
+    if type(module) is not str or module.partition(".")[0] != library:
+        return ""
+    name = _NAME.__get__(kind)
+    place = sys.modules.get(module)
+    return f"{module}.{name}" if place is not None and vars(place).get(name) is kind else ""
+
+
+def loaded(module: str, name: str) -> Any:
+    """Return an object of a module if the module is imported already, else None."""
+    place = sys.modules.get(module)
+    return None if place is None else vars(place).get(name)
+
+
+def attributes(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return stored attributes of an object, by name: of its `__dict__` and its slots, and nothing computed."""
+    kind = type(value)
+    descriptor: Any = member(kind, "__dict__")
+    stored: Any = descriptor.__get__(value) if type(descriptor) is _GETSET else {}
+    result: dict[str, Any] = {}
+    for name in names:
+        if type(stored) is dict and name in stored:
+            result[name] = stored[name]
+        elif type(member(kind, name)) is _SLOT:
+            slot: Any = member(kind, name)
+            try:
+                result[name] = slot.__get__(value)
+            except AttributeError:  # it was never assigned
+                result[name] = None
+    return result
+
+
+class _Slots:
+    __slots__ = ("name",)
+
+
+class _Plain:
+    pass
+
+
+_SLOT: Final = type(_Slots.__dict__["name"])
+_GETSET: Final = type(_Plain.__dict__["__dict__"])

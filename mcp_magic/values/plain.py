@@ -1,0 +1,312 @@
+"""Values as JSON: dates as ISO 8601, missing values as null, bytes as base64, and nothing run of a foreign class.
+
+Of a subclass of a builtin the builtin's own methods are used. Of a dataclass, a named tuple and an enum their stored
+attributes are read. An object that is none of these becomes its class's name in angle brackets.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import enum
+import fractions
+import math
+import uuid
+from collections import deque
+from itertools import islice
+from pathlib import Path, PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp_magic._text import free_name
+from mcp_magic.config.masking import Concealed
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.secrets import MASK, is_secret_name
+from mcp_magic.values.classes import attributes, bases, class_name, defined_in, loaded, member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEEPEST = 20  # most levels of a nested value
+MAX_BITS = 14_000  # of an integer that Python writes: some 4,300 digits
+MAX_NODES = 200_000  # most values of a nested value that is read
+REST = "…"  # stands for what is left out
+
+_TEXT_LIKE: Final = (uuid.UUID, PurePosixPath, PureWindowsPath, PosixPath, WindowsPath, Path)
+_ZONES: Final = ("datetime", "zoneinfo", "pytz", "dateutil")
+
+
+class Writer:
+    """Makes values plain, within limits for all of them together.
+
+    Attributes:
+        is_whole: Whether nothing was left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = MAX_NODES,
+        characters: int = 50_000_000,
+        text: int | None = None,
+        hide: Callable[[str], str] | None = None,
+        strict: bool = False,
+    ) -> None:
+        """Limit values.
+
+        Args:
+            nodes: Most values.
+            characters: Most characters of all texts.
+            text: Most characters of one text, None for all.
+            hide: Masks secrets in a text. With it members with a secret's name are masked, too.
+            strict: Raise ArgumentsError instead of leaving something out.
+        """
+        self.is_whole = True
+        self._nodes, self._characters = nodes, characters
+        self._text, self._hide, self._strict = text, hide, strict
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        """Return a value as JSON."""
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int:
+            return value if value.bit_length() <= 53 else _integer(value)
+        if kind is float:
+            return value if math.isfinite(value) else None
+        self._nodes -= 1
+        if self._nodes < 0:
+            return self._cut("it has more than can be read at once")
+        if kind is str:
+            return self.text(value)
+        if kind is Concealed:
+            return MASK
+        write = _SCALARS.get(kind)
+        if write is not None:
+            return write(value)
+        return self._other(value, kind, depth)
+
+    def text(self, text: str) -> str:
+        """Return a text, cut and masked."""
+        limit = self._text
+        if limit is not None and len(text) > limit:
+            # masked before it is cut: half of a secret is secret, too
+            start = self._masked(text[: limit * 2 + 2_000])[:limit]
+            self._characters -= limit
+            return f"{start}{REST} ({len(text):,} characters)"
+        self._characters -= len(text)
+        if self._characters < 0:
+            self._cut("its texts are longer than can be read at once")
+            return REST
+        return self._masked(text)
+
+    def _masked(self, text: str) -> str:
+        text = text if self._hide is None else self._hide(text)
+        return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+    def _cut(self, reason: str) -> str:
+        if self._strict:
+            raise ArgumentsError(f"{reason}; name fewer rows or columns")
+        self.is_whole = False
+        return REST
+
+    def _other(self, value: Any, kind: type, depth: int) -> Any:
+        above = bases(kind)
+        if enum.Enum in above:
+            return self.plain(attributes(value, ("_value_",)).get("_value_"), depth + 1)
+        if str in above:
+            return self.text(str.__str__(value))
+        if int in above:
+            return self.plain(int.__index__(value))
+        if float in above:
+            return self.plain(float.__float__(value))
+        if bytes in above or kind is bytearray:
+            data = bytes.__getitem__(value, slice(None)) if bytes in above else bytes(value)
+            return self.text(base64.b64encode(data).decode("ascii"))
+        if depth >= DEEPEST:
+            return self._cut("it is nested too deeply")
+        items = _items(value, kind, above)
+        if items is not None:
+            return self._list(items, depth)
+        members = _members(value, kind, above)
+        if members is not None:
+            return self._object(members, depth)
+        return self._of_library(value, kind, depth)
+
+    def _list(self, items: Any, depth: int) -> list[Any]:
+        result = []
+        for item in items:
+            if self._nodes < 0 or self._characters < 0:
+                result.append(self._cut("it has more than can be read at once"))
+                break
+            result.append(self.plain(item, depth + 1))
+        return result
+
+    def _object(self, members: Any, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in members:
+            if self._nodes < 0 or self._characters < 0:
+                result[REST] = self._cut("it has more than can be read at once")
+                break
+            name = free_name(self._masked(label(key)), result)
+            is_hidden = self._hide is not None and value is not None and is_secret_name(name)
+            result[name] = MASK if is_hidden else self.plain(value, depth + 1)
+        return result
+
+    def _of_library(self, value: Any, kind: type, depth: int) -> Any:
+        scalar = next((write for name, write in _PANDAS if kind is loaded("pandas", name)), None)
+        if scalar is not None:
+            return scalar(value)
+        if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
+            return None
+        if loaded("numpy", "generic") in bases(kind) and loaded("numpy", class_name(kind)) is kind:
+            return self._numpy_scalar(value)
+        if kind is loaded("numpy", "ndarray"):
+            return self._array(value, depth)
+        return f"<{class_name(kind)}>"
+
+    def _array(self, value: Any, depth: int) -> Any:
+        if value.size > max(self._nodes, 0):
+            return self._cut("it has more than can be read at once")
+        if value.dtype.kind in "mM":
+            value = _in_microseconds(value)
+        return self.plain(value.tolist(), depth)
+
+    def _numpy_scalar(self, value: Any) -> Any:
+        if value.dtype.kind in "mM":
+            value = _in_microseconds(value)
+        item = value.item()
+        return f"<{class_name(type(value))}>" if type(item) is type(value) else self.plain(item)
+
+
+def _in_microseconds(value: Any) -> Any:
+    """Return times of numpy that `tolist` and `item` do not make plain integers of."""
+    unit, _ = loaded("numpy", "datetime_data")(value.dtype)
+    return value.astype(f"{value.dtype.kind}8[us]") if unit in ("ns", "ps", "fs", "as") else value
+
+
+def label(key: Any) -> str:
+    """Return a key of a dict, or the label of a column, as text.
+
+    >>> label("a"), label(1), label(None), label(("a", 1)), label(object())
+    ('a', '1', 'None', 'a_1', '<object>')
+    """
+    kind = type(key)
+    if kind is str:
+        return str(key)
+    if kind in (int, bool, float, type(None)):
+        return str(_integer(key) if kind is int else key)
+    if kind is tuple:
+        return "_".join(map(label, key[:10]))
+    value = Writer(nodes=10, text=200).plain(key)
+    return value if type(value) is str else f"<{class_name(kind)}>"
+
+
+def labels(keys: Any) -> list[str]:
+    """Return labels of columns as texts, all different.
+
+    >>> labels(["a", "b", "a", "", "a"])
+    ['a', 'b', 'a_2', 'Unnamed: 3', 'a_3']
+    """
+    texts = [label(key) or f"Unnamed: {index}" for index, key in enumerate(keys)]
+    if len(set(texts)) == len(texts):
+        return texts
+    every, names, numbers = set(texts), dict[str, None](), dict[str, int]()
+    for text in texts:
+        name = text
+        while name in names or (name != text and name in every):
+            numbers[text] = numbers.get(text, 1) + 1
+            name = f"{text}_{numbers[text]}"
+        names[name] = None
+    return list(names)
+
+
+def _integer(value: int) -> Any:
+    if value.bit_length() > MAX_BITS:
+        return f"an integer of about {int(value.bit_length() * math.log10(2)):,} digits"
+    return value
+
+
+def _items(value: Any, kind: type, above: tuple[type, ...]) -> Any:
+    """Return the items of a list, a tuple, a set or a deque; None for others."""
+    if list in above:
+        return list.__iter__(value)
+    if tuple in above and field_names(kind) is None:
+        return tuple.__iter__(value)
+    for base in (set, frozenset):
+        if base in above:
+            items = list(base.__iter__(value))
+            return sorted(items) if set(map(type, items)) in ({str}, {int}, {float}) else items
+    if kind is deque:
+        return list(value)
+    return islice(value, MAX_NODES + 1) if kind is range else None
+
+
+def _members(value: Any, kind: type, above: tuple[type, ...]) -> Any:
+    """Return the members of a dict, a named tuple or a dataclass as pairs; None for others."""
+    if dict in above:
+        return list(dict.items(value))
+    names = field_names(kind)
+    if names is None:
+        return None
+    if tuple in above:
+        return list(zip(names, tuple.__iter__(value), strict=False))
+    return list(attributes(value, names).items())
+
+
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the fields of a named tuple or a dataclass; None for other classes."""
+    fields = member(kind, "_fields") if tuple in bases(kind) else member(kind, "__dataclass_fields__")
+    if type(fields) not in (tuple, dict) or not all(type(name) is str for name in fields):
+        return None
+    return tuple(fields)
+
+
+def _moment(value: datetime.datetime) -> str:
+    zone = type(value.tzinfo)
+    is_safe = value.tzinfo is None or any(defined_in(zone, library) for library in _ZONES)
+    return (value if is_safe else value.replace(tzinfo=None)).isoformat()
+
+
+def _time(value: datetime.time) -> str:
+    return value.replace(tzinfo=None).isoformat()
+
+
+def _decimal(value: decimal.Decimal) -> Any:
+    if not value.is_finite():
+        return None
+    if value == value.to_integral_value() and value.adjusted() < 15:
+        return int(value)
+    return float(value) if abs(value.adjusted()) < 300 else str(value)
+
+
+def _duration(value: Any) -> str:
+    """Return a duration as ISO 8601, in seconds."""
+    parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
+    total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)
+    fraction = f".{part:09}".rstrip("0") if part else ""
+    return f"{'-' if parts < 0 else ''}PT{total}{fraction}S"
+
+
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    datetime.datetime: _moment,
+    datetime.date: lambda value: value.isoformat(),
+    datetime.time: _time,
+    datetime.timedelta: _duration,
+    decimal.Decimal: _decimal,
+    fractions.Fraction: lambda value: _quotient(value),
+    complex: str,
+    **dict.fromkeys(_TEXT_LIKE, str),
+}
+"""Scalars without a form of their own in JSON -> what stands for them."""
+
+
+def _quotient(value: fractions.Fraction) -> Any:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+_PANDAS = (("Timestamp", _moment), ("Timedelta", _duration), ("Period", str), ("Interval", str))
+"""Scalars of pandas, by name."""

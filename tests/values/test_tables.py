@@ -1,0 +1,104 @@
+"""Values as tables, and their rows and columns as JSON."""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.values.tables import as_json, table_of
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+FRAME = pd.DataFrame(
+    {
+        "n": [1.0, float("nan"), float("inf")],
+        "when": pd.to_datetime(["2026-01-02T03:04:05", None, "2026-01-03T00:00:00"]),
+        "kind": pd.Categorical(["a", None, "b"]),
+        "price": [decimal.Decimal("1.50"), None, decimal.Decimal(2)],
+        "nested": [{"a": [1, float("nan")]}, [b"\x00"], Point(1, 2)],
+    }
+)
+
+
+def test_cells_of_a_frame_are_json():
+    assert as_json(FRAME) == [
+        {"n": 1.0, "when": "2026-01-02T03:04:05", "kind": "a", "price": 1.5, "nested": {"a": [1, None]}},
+        {"n": None, "when": None, "kind": None, "price": None, "nested": ["AA=="]},
+        {"n": None, "when": "2026-01-03T00:00:00", "kind": "b", "price": 2, "nested": {"x": 1, "y": 2}},
+    ]
+
+
+def test_rows_and_columns_are_chosen():
+    assert as_json(FRAME, ["kind", "n"], range(1)) == [{"kind": "a", "n": 1.0}]
+    assert as_json([{"a": 1, "b": 2}, {"a": 3}], ["a"], [1]) == [{"a": 3}]
+    assert as_json([{"a": 1, "b": 2}, {"a": 3}]) == [{"a": 1, "b": 2}, {"a": 3}]
+    assert as_json({"a": 1}) == {"a": 1}
+
+
+def test_the_levels_of_an_index_are_columns():
+    frame = pd.DataFrame({"v": [1, 2]}, index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["k", None]))
+    assert as_json(frame) == [{"k": "a", "level_1": 1, "v": 1}, {"k": "b", "level_1": 2, "v": 2}]
+
+
+def test_columns_of_the_same_name_get_numbers():
+    frame = pd.DataFrame([[1, 2, 3]], columns=["a", "a", ("b", 1)])
+    assert as_json(frame) == [{"a": 1, "a_2": 2, "b_1": 3}]
+
+
+@pytest.mark.parametrize(
+    ("value", "columns"),
+    [
+        (pd.Series([1, 2], name="s"), ["s"]),
+        (pd.Series([1, 2]), ["value"]),
+        ([1, 2], ["value"]),
+        ([[1, 2], [3]], ["0", "1"]),
+        ([Point(1, 2)], ["x", "y"]),
+        ({"a": [1, 2], "b": ["x", "y"]}, ["a", "b"]),
+        ({"a": 1, "b": 2}, ["key", "value"]),
+        ({2, 1}, ["value"]),
+    ],
+    ids=["series", "unnamed_series", "list", "lists", "dataclasses", "columns", "scalars", "set"],
+)
+def test_values_are_tables(value, columns):
+    table = table_of(value)
+    assert table is not None
+    assert table.columns == columns
+
+
+def test_a_value_without_rows_has_none_to_choose():
+    with pytest.raises(ArgumentsError, match="a dict has no rows and columns"):
+        as_json({"a": {"b": 1}, "c": 2}, ["a"])
+
+
+def test_a_subclass_of_a_frame_is_read_without_its_methods():
+    class Loud(pd.DataFrame):
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+        @property
+        def iloc(self):
+            raise AssertionError
+
+        def __len__(self):
+            raise AssertionError
+
+    assert as_json(Loud({"a": [1]})) == [{"a": 1}]
+
+
+def test_scalars_of_numpy_are_plain():
+    assert as_json([np.int64(1), np.float64("nan"), np.bool_(True), np.datetime64("2026-01-02")]) == [
+        1,
+        None,
+        True,
+        "2026-01-02",
+    ]

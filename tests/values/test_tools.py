@@ -1,0 +1,109 @@
+"""The tools that list, describe and read values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.values.tools import value_tools
+
+
+class Namespace:
+    """Values that all may read."""
+
+    def __init__(self, **values: Any) -> None:
+        self.values = values
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.values)
+
+    def get(self, name: str) -> Any:
+        if name not in self.values:
+            raise ArgumentsError(f"no shared value {name!r}")
+        return self.values[name]
+
+    peek = get
+
+
+def answer(tool: str, values: Namespace, limit: int = 20_000, **arguments: Any) -> str:
+    tools = {tool.name: tool for tool in value_tools(limit)}
+    [block] = tools[tool].answer(arguments, values)
+    return str(block.text)
+
+
+CITIES = pd.DataFrame({"city": ["Oslo", "Rome", "Bonn"], "rain": [1.5, None, 3.0]})
+
+
+def test_values_are_listed_with_type_shape_and_size():
+    values = Namespace(df=CITIES, rows=[{"a": 1}], names={"a": 1}, text="ab", number=3)
+    lines = answer("list_values", values).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["df", "rows", "names", "text", "number"]
+    assert lines[0].startswith("df: DataFrame, 3 rows x 2 columns (city, rain), ")
+    assert lines[1:] == [
+        "rows: list, 1 item",
+        "names: dict, 1 member (a)",
+        "text: str, 2 characters, 51 bytes",
+        "number: int",
+    ]
+
+
+def test_a_list_of_nothing_says_who_shares():
+    assert answer("list_values", Namespace()) == (
+        "No value is shared. The person shares one with `%mcp share NAME` in the notebook."
+    )
+
+
+def test_a_long_list_is_read_in_pages():
+    values = Namespace(**{f"v{number}": number for number in range(100)})
+    page = answer("list_values", values, limit=40)
+    assert page == 'v0: int\nv1: int\nv2: int\nv3: int\nv4: int\n[95 values more; rows="5:100" lists them]'
+    assert answer("list_values", values, rows="98:") == "v98: int\nv99: int"
+    assert answer("list_values", values, search="V9", rows=":1") == "v9: int"
+
+
+def test_rows_of_a_frame_are_csv():
+    assert answer("read_value", Namespace(df=CITIES), name="df", rows="1:", columns=["rain", "city"]) == (
+        "[rows 1 to 2 of 3]\nrain,city\n,Rome\n3.0,Bonn"
+    )
+
+
+def test_a_read_ends_at_its_limit_and_says_how_to_read_on():
+    values = Namespace(df=pd.DataFrame({"a": range(100)}))
+    assert answer("read_value", values, limit=8, name="df") == (
+        '[rows 0 to 3 of 100; rows="4:100" reads on]\na\n0\n1\n2\n3'
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "name is missing; `list_values` lists the names"),
+        ({"name": "x"}, "no shared value 'x'"),
+        ({"name": "df", "columns": ["cty"]}, "no column 'cty'. Did you mean 'city'? There are: city, rain"),
+        ({"name": "df", "rows": "a"}, "rows is START:STOP, counted from 0, such as 20:40; not 'a'"),
+        ({"name": "df", "columns": "city"}, 'columns is a list of names, such as ["city", "price"]'),
+        ({"name": "df.shape"}, "df has no part 'shape'."),
+        ({"name": "nest.b"}, "nest has no part 'b'. There are: a"),
+    ],
+)
+def test_errors_name_what_is_valid(arguments, message):
+    values = Namespace(df=CITIES, nest={"a": {"b": 1}})
+    with pytest.raises(ArgumentsError) as caught:
+        answer("read_value", values, **arguments)
+    assert str(caught.value) == message
+
+
+def test_parts_of_nested_values_are_read_by_name():
+    values = Namespace(nest={"a": {"b": [{"c": 1}, {"c": 2}]}})
+    assert answer("read_value", values, name="nest.a.b") == "[rows 0 to 1 of 2]\nc\n1\n2"
+    assert answer("read_value", values, name="nest.a.b.1") == "[rows 0 to 0 of 1]\nkey,value\nc,2"
+
+
+def test_columns_with_a_secrets_name_are_masked():
+    values = Namespace(df=pd.DataFrame({"api_key": ["sk-1"], "n": [1]}))
+    assert answer("read_value", values, name="df") == (
+        "[rows 0 to 0 of 1; masked, as the name is a secret's: api_key]\napi_key,n\n***,1"
+    )
