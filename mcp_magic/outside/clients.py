@@ -1,8 +1,8 @@
 """The clients of the kernel: their names, which are what they say, and their limits.
 
 A name tells the person who asks; it proves nothing, because each program of this user can say any name. So it is
-bounded, deceptive characters in it are written out, a second client of one name gets a number, and a question says that the
-name is a claim. What clients may read and what is remembered about them hangs on their keys, which they do not choose.
+bounded, deceptive characters in it are written out, a second client of one name gets a number, and a question says that
+the name is a claim. What a client may read and what is counted of it hangs on its key, which it does not choose.
 """
 
 from __future__ import annotations
