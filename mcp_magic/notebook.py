@@ -22,10 +22,9 @@ from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.errors import ConfigError, UnknownServerError
 from mcp_magic.loops import on_own_loop_unless_closed
-from mcp_magic.values.shared import SharedValues
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, MutableMapping
 
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from mcp_magic.server.snapshot import Changes
     from mcp_magic.server.verification import Verification
     from mcp_magic.session.connection import Connection
+    from mcp_magic.values.shared import SharedValues
 
 EXIT_SECONDS = 8.0  # most seconds that an exiting kernel waits for its servers
 
@@ -65,6 +65,7 @@ class NotebookHost(CoreHost):
     """
 
     registry_address = ""
+    _namespace: tuple[MutableMapping[str, Any] | None, Mapping[str, Any]] = (None, {})
 
     @property
     def approver(self) -> Approver | None:
@@ -112,9 +113,17 @@ class NotebookHost(CoreHost):
     def values(self) -> SharedValues:
         """The variables that agents outside may read: `host.values.share("df")`, `host.values.stop("df")`.
 
-        The kernel's own host shares variables of the notebook; another has none before `host.values.attach(namespace)`.
+        The kernel's own host has the variables of the notebook; another has those of `share_from`, by default none.
         """
-        return SharedValues()
+        from mcp_magic.values.shared import SharedValues
+
+        return SharedValues(*self._namespace)
+
+    def share_from(self, namespace: MutableMapping[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
+        """Let `values` share variables of a namespace; `hidden` are names that a shell has put there, with values."""
+        self._namespace = namespace, hidden or {}
+        if "values" in vars(self):
+            self.values.attach(*self._namespace)
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

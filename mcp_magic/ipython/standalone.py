@@ -54,13 +54,13 @@ WRONG_LINES = (CommandError, ArgumentsError, ConfigError, TargetError, NotFoundE
 
 ALONE = (
     *("agent", "allow", "approvals", "ask", "audit", "deny", "disconnect", "jobs", "last", "logout"),
-    *("metrics", "record", "roots", "trace"),
+    *("metrics", "record", "roots", "share", "trace"),
 )
 """Subcommands that need no session if their line names no server. Others get all servers that the folder declares."""
 
 LASTING = (
     *("allow", "approvals", "ask", "connect", "deny", "disconnect", "jobs", "last", "logs", "metrics", "reconnect"),
-    *("record", "replay", "roots", "trace", "ui", "up", "view"),
+    *("record", "replay", "roots", "share", "trace", "ui", "up", "view"),
 )
 """Subcommands about what ends with the program; messages that name their lines mean lines of a notebook."""
 
@@ -220,6 +220,8 @@ class _Line:
                     f"{PROGRAM} record: it ends with its line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
                     "records one, with MCP_MAGIC_CASSETTE_MODE=auto also several lines."
                 )
+            if self._command.name == "share":
+                raise CommandError(f"{PROGRAM} share: this program has no variables; in a notebook: `%mcp share NAME`")
             if self._command.name == "serve" and "--stdio" in self._words:
                 await self._serve_stdio(out)
                 return DONE

@@ -16,6 +16,7 @@ There is one sentence for a name that does not exist and for one that is not sha
 from __future__ import annotations
 
 import builtins
+import copy
 import re
 import types
 import unicodedata
@@ -24,16 +25,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import MAX_NAME, did_you_mean, is_identifier, join_names
+from mcp_magic.config.masking import estimated_size
+from mcp_magic.display.document import parts_text, show_parts
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 
+    from mcp_magic.display.document import Part
+
 SHELL_NAMES = frozenset(["In", "Out", "exit", "quit", "open", "get_ipython", "display"])
 """Names that IPython has in every namespace, and uses."""
 
 MAX_OWN = 100  # most variables that a client brings about; above it the oldest is deleted, if it is not shared
+
+MAX_PUT = 20_000_000  # most bytes of a value that a client puts, as JSON
 
 _OWN_DATA = frozenset(["results", "display", "map", "evaluation"])
 """Rooms of this package whose objects are data; those of the others are connections, agents, hosts, and the like."""
@@ -112,10 +121,13 @@ class SharedValues:
         all: Whether all variables of data are shared, but those that were taken out.
     """
 
-    def __init__(self, namespace: MutableMapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, namespace: MutableMapping[str, Any] | None = None, hidden: Mapping[str, Any] | None = None
+    ) -> None:
+        """Share from a namespace; `hidden` are names that a shell has put there, with their values."""
         self.all = False
         self._namespace: MutableMapping[str, Any] = {} if namespace is None else namespace
-        self._hidden: Mapping[str, Any] = {}
+        self._hidden: Mapping[str, Any] = hidden or {}
         self._names: dict[str, None] = {}  # in the order of sharing
         self._stopped: set[str] = set()  # the exceptions from `all`
         self._own: dict[str, Own] = {}
@@ -124,7 +136,7 @@ class SharedValues:
         self._answers = 0
 
     def attach(self, namespace: MutableMapping[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
-        """Use another namespace; `hidden` are names that a shell has put there, with their values."""
+        """Use another namespace."""
         self._namespace, self._hidden = namespace, hidden or {}
 
     # What is shared.
@@ -171,16 +183,40 @@ class SharedValues:
         """Return the names that are shared and exist now, in the order of sharing."""
         names = [name for name in self._names if name in self]
         if self.all:
-            names += [name for name in self.shareable() if name not in self._names and name not in self._stopped]
+            names += [name for name in tuple(self._namespace) if name not in self._names and name in self]
         return tuple(names)
 
-    def shareable(self) -> tuple[str, ...]:
-        """Return the variables of data: those of the person, and not those that clients have brought about."""
-        return tuple(name for name in tuple(self._namespace) if self._is_shareable(name))
+    def variables(self) -> tuple[str, ...]:
+        """Return the names of all variables of data."""
+        space = self._namespace
+        return tuple(n for n in tuple(space) if is_data(n, space[n]) and not self._is_shells(n, space[n]))
 
     def readers(self, name: str) -> Mapping[str, int]:
         """Return who has read a value how often since it is shared."""
         return self._readers.get(name, Counter())
+
+    def listing(self, note: str = "") -> Listing:
+        """Return what is shared now, with types and shapes, and who has read it how often."""
+        rows = []
+        for name in self.names():
+            kind, shape = _outline(self._namespace[name])
+            readers = _readers_text(self.readers(name))
+            rows.append({"value": name, "type": kind, "shape": shape or None, "read by": readers or None})
+        return Listing(
+            rows,
+            title="Shared values",
+            columns=["value", "type", "shape", "read by"],
+            empty="nothing is shared: `%mcp share NAME` lets agents outside read a variable",
+            note=note or ("all variables of data are shared, also later ones" if self.all else ""),
+            kind="values",
+        )
+
+    def parts(self) -> list[Part]:
+        """Return the listing for a display."""
+        return self.listing().parts()
+
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
     def of(self, client: str, label: str = "") -> ClientValues:
         """Return what one client may read; `client` tells it from the others, `label` is its name for the person."""
@@ -203,7 +239,7 @@ class SharedValues:
             return False
         if name in self._names:
             return not why_never(self._namespace[name])
-        return self.all and name not in self._stopped and self._is_shareable(name)
+        return self.all and name not in self._stopped and self._is_persons(name)
 
     def __getitem__(self, name: str) -> Any:
         """Return a shared value; ArgumentsError if there is none of this name."""
@@ -259,7 +295,8 @@ class SharedValues:
             if name not in self._names:
                 del self._namespace[name]
 
-    def _is_shareable(self, name: str) -> bool:
+    def _is_persons(self, name: str) -> bool:
+        """Whether it is a variable of data that no client has brought about."""
         value = self._namespace[name]
         return is_data(name, value) and not self._is_shells(name, value) and self._own_of(name) is None
 
@@ -284,7 +321,7 @@ class SharedValues:
         if name.startswith("_"):
             raise ArgumentsError(f"{name!r} is not shared: names with _ first are IPython's or private; use another")
         if name not in space:
-            near = did_you_mean(name, self.shareable())
+            near = did_you_mean(name, self.variables())
             raise ArgumentsError(f"there is no variable {name!r}.{near}")
         if name in SHELL_NAMES or self._is_shells(name, space[name]):
             raise ArgumentsError(f"{name!r} is IPython's own, and is not shared")
@@ -298,6 +335,20 @@ class SharedValues:
             del self._readers[name]
         for callback in tuple(self._callbacks.values()):
             callback()
+
+
+def _outline(value: Any) -> tuple[str, str]:
+    """Return the type and the shape of a value in words."""
+    from mcp_magic.values.classes import class_name
+    from mcp_magic.values.reading import shape_of
+
+    return class_name(type(value)), shape_of(value)[0]
+
+
+def _readers_text(readers: Mapping[str, int]) -> str:
+    """Return who has read a value, as the clients call themselves."""
+    texts = [f"{one_line(name, 60)} {count:,} x" for name, count in readers.items()]
+    return join_names(texts, 5) if texts else ""
 
 
 class ClientValues:
@@ -336,11 +387,42 @@ class ClientValues:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._shared or name in self._shared.own(self.client))
 
+    def put(self, name: str, value: Any) -> str:
+        """Make a new variable of JSON, a DataFrame of a list of objects, and return what it is.
+
+        The client may put another value under its own name, as long as the variable is what it has put.
+
+        Raises:
+            ArgumentsError: The name is taken, or no name for a variable; or the value is too large.
+        """
+        check_new(name)
+        if (size := estimated_size(value)) > MAX_PUT:
+            raise ArgumentsError(
+                f"{name}: about {size / 1_000_000:,.1f} MB are too much; at most {MAX_PUT // 1_000_000} MB can be put"
+            )
+        is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+        variable = _frame(name, value) if is_table else value
+        self._shared.add_own(self.client, name, variable, copy.deepcopy(variable))
+        return ", ".join(filter(None, _outline(variable)))
+
     def keep(self, result: Any) -> str:
         """Make a variable of an answer, and return its name, which is the handle of this client."""
         name = self._shared.next_handle()
         self._shared.add_own(self.client, name, result, result)
         return name
+
+
+def _frame(name: str, rows: list[dict[str, Any]]) -> Any:
+    """Return a DataFrame of objects."""
+    from mcp_magic.display.frames import escaped  # it imports pandas
+    from mcp_magic.display.tables import Records, check_shape
+
+    table = Records(values=rows)
+    try:
+        check_shape(*table.shape())
+    except ValueError as error:
+        raise ArgumentsError(f"{name}: {str(error).partition('. ')[0]}; put it in a denser form") from None
+    return escaped(table.frame())
 
 
 def check_new(name: object) -> str:

@@ -78,6 +78,7 @@ COMMANDS = {
         Command("fuzz", "fuzz", "Debug", "calls tools with made-up arguments, and tells what that breaks"),
         Command("metrics", "trace", "Debug", "counts calls, failures and times by server and tool"),
         _daily("serve", "serve", "Share", "offers a server of this kernel to other programs on this machine"),
+        Command("share", "outside", "Share", "lets agents outside read variables, and lists who has read them"),
         _daily("export", "share", "Share", "writes a server of a cell as a program, or a session as tests"),
         _daily("record", "share", "Share", "records servers and models to a file, and replays them from it"),
         Command("docs", "share", "Share", "writes a page about a server: its tools, prompts and resources"),
