@@ -30,7 +30,7 @@ async def test_names_are_shared_and_listed(magic):
     client.get("df")
     client.get("df")
     listing = await magic("share")
-    assert listing.rows[0]["read by"] == "claude-code\\x1b[31m 2 x"
+    assert listing.rows[0]["read by"] == "claude-code 2 x"
     assert str(host.values) == str(listing)
 
 
