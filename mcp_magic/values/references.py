@@ -1,0 +1,322 @@
+"""Values by reference: `{"$value": "df", "rows": [0, 100]}` in the arguments of a call stands for a shared value.
+
+The references are replaced before a call is checked, asked about and sent. So the tool's own schema checks the values,
+rules match them, and what is sent is what the question showed: later changes of the variable do not count. What has
+come in for a reference is data. It is not searched for references, whoever has written it.
+
+Where a table is put is said by the schema: where it takes texts or numbers, a single column is sent as a list of its
+values; where it takes lists, each row is a list; else each row is an object.
+
+Schemas say at each argument for a list or an object that a reference may stand there. They say it without naming
+`$value` as a property: Anthropic refuses a property with `$` in its name, Gemini refuses `required` names that are no
+properties, `type` as a list, and anything beside `anyOf`, and OpenAI refuses an `anyOf` at the top. Arguments for text
+stay as they are, although references are replaced there as well: most tools have several, and an `anyOf` at each would
+cost an agent more tokens than references to texts save, and would take the plain field from forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import did_you_mean, join_names, plural
+from mcp_magic.config.masking import estimated_size
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError, NoTableError
+from mcp_magic.results.results import ToolResult, argument_value
+from mcp_magic.schema import input_root
+from mcp_magic.schema.resolve import json_key
+from mcp_magic.schema.validate import path_text
+from mcp_magic.values.plain import Writer
+from mcp_magic.values.reading import part_of
+from mcp_magic.values.tables import as_json, table_of
+
+if TYPE_CHECKING:
+    from mcp_magic.schema import Field
+    from mcp_magic.values.shared import ClientValues
+
+MARK = "$value"
+
+KEYS = {MARK: "", "columns": '["a", "b"]', "rows": "[0, 100]"}
+"""What a reference may have, each with an example."""
+
+MAX_REFERENCES = 100  # most references in the arguments of one call
+MAX_BYTES = 32_000_000  # most bytes that all of them may come to, as JSON
+MAX_VALUES = 5_000_000  # most numbers, texts and so on of one value
+MAX_DEPTH = 100  # levels of arguments that are searched
+
+MAX_COLUMNS = 20  # most columns that a shape names
+
+LISTED = (
+    'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100]}; '
+    "all but $value may be left out"
+)
+"""What a schema says at an argument."""
+
+_SCALARS = ("string", "integer", "number", "boolean", "enum", "const")
+_ARGUMENT = "x-mcp-header"  # the mark of an argument that is sent as an HTTP header as well, so must stay a scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A value that was put into arguments."""
+
+    path: tuple[str | int, ...]  # where: `("rows",)`, `("items", 0, "data")`
+    name: str  # of the variable
+    shape: str  # in words: `10,000 rows x 3 columns (a, b, c)`
+    reference: Mapping[str, Any]  # as the client wrote it
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Arguments with values in place of references."""
+
+    arguments: dict[str, Any]
+    references: tuple[Reference, ...] = ()
+
+
+@dataclass(slots=True)
+class _Resolution:
+    """The references of one call as they are replaced."""
+
+    values: ClientValues
+    references: list[Reference] = field(default_factory=list)
+    data: dict[Any, Any] = field(default_factory=dict)  # what was read already, by reference and place
+    size: int = 0
+
+    def walk(self, value: Any, place: Field | None, path: tuple[str | int, ...]) -> Any:
+        """Return a part of the arguments with values in place of references."""
+        if not isinstance(value, dict | list):
+            return value
+        if len(path) > MAX_DEPTH:
+            raise ArgumentsError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
+        if isinstance(value, list):
+            return [self.walk(item, _inner(place, at), (*path, at)) for at, item in enumerate(value)]
+        if MARK in value:
+            return self.read(value, place, path)
+        return {name: self.walk(item, _inner(place, name), (*path, name)) for name, item in value.items()}
+
+    def read(self, reference: dict[str, Any], place: Field | None, path: tuple[str | int, ...]) -> Any:
+        """Return the value of a reference, in the form that its place takes."""
+        where = path_text(path)
+        if len(self.references) == MAX_REFERENCES:
+            raise ArgumentsError(
+                f"more than {MAX_REFERENCES} references in one call; put them together with `put_value`, or call twice"
+            )
+        try:
+            name, selection = _read_reference(reference)
+            form = _form(place)
+            key = json_key(reference), form
+            if key not in self.data:
+                variable, _, part = name.partition(".")
+                self.data[key] = _formed(part_of(self.values.get(variable), part, name), selection, form)
+            data = self.data[key]
+        except ArgumentsError as error:
+            raise ArgumentsError(f"{where}: {error}") from None
+        self.size += estimated_size(data)
+        if self.size > MAX_BYTES:
+            raise ArgumentsError(
+                f"{where}: the values are more than {MAX_BYTES // 1_000_000} MB; "
+                'send less of them at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
+            )
+        self.references.append(Reference(path, name, shape_of(data), reference))
+        return data
+
+
+def resolve_references(
+    arguments: Mapping[str, Any], values: ClientValues, schema: Mapping[str, Any] | None = None
+) -> Resolved:
+    """Return arguments in which shared values stand in place of references to them; `schema` is the tool's.
+
+    Raises:
+        ArgumentsError: A reference cannot be read, or its value is not shared; the message has the path.
+    """
+    root = input_root(schema or {})
+    if MARK in arguments and root.child(MARK) is None:
+        raise ArgumentsError(
+            f'a reference stands in the place of one argument, not of all: {{"NAME": {{"{MARK}": "df"}}}}. '
+            f"Arguments: {join_names(child.name for child in root.children)}"
+        )
+    resolution = _Resolution(values)
+    replaced = {name: resolution.walk(value, root.at(name), (name,)) for name, value in arguments.items()}
+    return Resolved(replaced, tuple(resolution.references))
+
+
+def _read_reference(reference: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a reference, and what is taken of its value."""
+    name = reference[MARK]
+    if not isinstance(name, str):
+        raise ArgumentsError(f'{MARK} is the name of one value, such as {{"{MARK}": "df"}}, not {_kind(name)}')
+    for key in reference:
+        if key not in KEYS:
+            near = did_you_mean(key, KEYS)
+            keys = ", ".join(f'"{valid}": {example}' for valid, example in KEYS.items() if example)
+            raise ArgumentsError(
+                f'a reference has no {one_line(repr(key), 60)}.{near} It may have: {keys}, beside "{MARK}"'
+            )
+    selection = {key: value for key, value in reference.items() if key != MARK and value is not None}
+    columns, rows = (selection.get(key) for key in ("columns", "rows"))
+    if columns is not None and not (isinstance(columns, list) and columns and all(isinstance(n, str) for n in columns)):
+        raise ArgumentsError(f'"columns" is a list of names, such as {KEYS["columns"]}')
+    if rows is not None and not _is_range(rows):
+        raise ArgumentsError(f'"rows" is [START, STOP], counted from 0, such as {KEYS["rows"]}')
+    return name, selection
+
+
+def _is_range(rows: Any) -> bool:
+    return isinstance(rows, list) and len(rows) == 2 and all(type(number) is int and number >= 0 for number in rows)
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", bool: "true or false", int: "a number", float: "a number"}
+    return kinds.get(type(value), "null")
+
+
+def _inner(place: Field | None, key: str | int) -> Field | None:
+    return None if place is None else place.at(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a place takes of a table."""
+
+    items: str = "object"  # how it takes a row: "object", "array", or "scalar" for a single column
+    takes_list_only: bool = False
+    takes_text_only: bool = False
+
+
+def _form(place: Field | None) -> _Form:
+    """Return what a place takes of a table.
+
+    >>> from mcp_magic.schema import root_field
+    >>> [_form(root_field({"type": "array", "items": {"type": kind}})).items for kind in ("object", "array", "number")]
+    ['object', 'array', 'scalar']
+    """
+    if place is None:
+        return _Form()
+    fields = place.variants or (place,)
+    kinds = {one.kind for one in fields}
+    items = [one.item for one in fields if one.kind == "array" and one.item is not None]
+    inner = {kind.kind for item in items for kind in (item.variants or (item,))} - {"null"}
+    form = "array" if "array" in inner else "scalar" if inner & set(_SCALARS) else "object"
+    if inner & {"object", "any"}:
+        form = "object"
+    return _Form(form, kinds <= {"array", "null"}, kinds <= {"string", "null"})
+
+
+def _formed(value: Any, selection: dict[str, Any], form: _Form) -> Any:
+    """Return a value, or rows and columns of it, as JSON of a form."""
+    if isinstance(value, ToolResult):
+        value = _of_result(value, selection, form)
+    data = _data(value, **selection)
+    if form.items != "object" and isinstance(data, list) and data and all(type(row) is dict for row in data):
+        if form.items == "array":
+            return [list(row.values()) for row in data]
+        if all(len(row) == 1 for row in data):
+            return [cell for row in data for cell in row.values()]
+    return data
+
+
+def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> Any:
+    """Return the value of an answer: its table if rows are wanted, its text if only text is, else its data."""
+    if result.is_error:
+        raise ArgumentsError("it is the error of a call, and has no value")
+    if form.takes_text_only and not selection and result.texts:
+        return "\n".join(result.texts)
+    data = argument_value(result.data, result.texts, "")
+    if selection or (form.takes_list_only and not isinstance(data, list)):
+        with suppress(NoTableError):
+            return result.df
+    return data
+
+
+def _data(value: Any, columns: Sequence[str] = (), rows: Sequence[int] | None = None) -> Any:
+    """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
+    numbers: Sequence[int] | None = None
+    if rows is not None:
+        table = table_of(value)
+        if table is not None:
+            numbers = range(len(table))
+            numbers = numbers[rows[0] : rows[1]]
+        else:
+            numbers = ()
+    writer = Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
+    return as_json(value, columns, numbers, writer=writer)
+
+
+def shape_of(data: Any) -> str:
+    """Return the shape of JSON in words.
+
+    >>> shape_of([{"a": 1, "b": 2}] * 10_000)
+    '10,000 rows x 2 columns (a, b)'
+    >>> shape_of([1, 2]), shape_of({"a": 1}), shape_of("x" * 5000), shape_of(True)
+    ('2 numbers', 'an object with a', 'text of 5,000 characters', 'true')
+    """
+    if isinstance(data, list):
+        if data and all(type(row) is dict for row in data):
+            names = list(dict.fromkeys(name for row in data for name in row))
+            columns = plural(len(names), "columns")
+            shown = f" ({one_line(join_names(names, MAX_COLUMNS), 400)})" if names else ""
+            return f"{plural(len(data), 'rows')} x {columns}{shown}"
+        kinds = {_ITEMS.get(type(item), "values") for item in data}
+        return plural(len(data), kinds.pop() if len(kinds) == 1 else "values")
+    if isinstance(data, dict):
+        return f"an object with {one_line(join_names(data, MAX_COLUMNS), 400)}" if data else "an empty object"
+    if isinstance(data, str):
+        return f"text of {plural(len(data), 'characters')}"
+    return {True: "true", False: "false", None: "null"}[data] if data is None or isinstance(data, bool) else str(data)
+
+
+_ITEMS: dict[type, str] = {int: "numbers", float: "numbers", str: "texts", dict: "objects", list: "lists"}
+
+
+# Schemas.
+
+
+def widened_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's input schema that takes references for lists and objects, and is the same for everything else.
+
+    >>> rows = {"type": "array", "items": {"type": "object"}}
+    >>> widened = widened_schema({"type": "object", "properties": {"rows": rows, "n": {"type": "integer"}}})
+    >>> widened["properties"]["rows"]["anyOf"][0] == rows, widened["properties"]["n"]
+    (True, {'type': 'integer'})
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or _points_into_properties(schema):
+        return dict(schema)
+    root = input_root(schema)
+    return {**schema, "properties": {name: _widened(raw, root.child(name)) for name, raw in properties.items()}}
+
+
+def _widened(raw: Any, place: Field | None) -> Any:
+    if place is None or not isinstance(raw, Mapping) or _ARGUMENT in raw or not raw:
+        return raw
+    kinds = {one.kind for one in (place.variants or (place,))}
+    if not kinds & {"array", "object", "any"}:
+        return raw
+    option = {"type": "object", "description": LISTED}
+    if place.takes({MARK: "df"}) and "$ref" not in raw and "anyOf" not in raw:
+        description = raw.get("description")
+        text = description.rstrip() if isinstance(description, str) else ""
+        return {**raw, "description": f"{text} ({LISTED})" if text else LISTED}
+    alternatives = raw.get("anyOf")
+    if isinstance(alternatives, list):
+        return {**raw, "anyOf": [*alternatives, option]}
+    return {"anyOf": [dict(raw), option]}
+
+
+def _points_into_properties(schema: Any) -> bool:
+    """Whether a reference of a schema leads into its properties, where it would find another schema after a change."""
+    stack = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Mapping):
+            target = part.get("$ref")
+            if isinstance(target, str) and target.startswith("#/properties"):
+                return True
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
+    return False

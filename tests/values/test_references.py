@@ -1,0 +1,287 @@
+"""Values by reference in arguments: what they become, what is refused, and what a schema says of them."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.results.results import ToolResult
+from mcp_magic.schema import prepare_arguments
+from mcp_magic.values.references import MAX_REFERENCES, resolve_references, widened_schema
+from mcp_magic.values.shared import SharedValues
+from tests.support.provider_rules import refusals
+
+ROWS = {"type": "array", "items": {"type": "object"}}
+NUMBERS = {"type": "array", "items": {"type": "number"}}
+LISTS = {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}
+
+
+def schema(**properties):
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+@pytest.fixture
+def space():
+    frame = pd.DataFrame({"city": ["Oslo", "Rome", "Oslo"], "high": [3.5, None, 5.0], "n": [1, 2, 3]})
+    return {
+        "df": frame,
+        "secret": "s3cr3t",
+        "text": "hello",
+        "n": 5,
+        "config": {"a": [1, {"b": None}]},
+        "marks": {"$value": "secret"},
+        "records": [{"a": 1}, {"a": 2, "b": {"$value": "secret"}}],
+    }
+
+
+@pytest.fixture
+def shared(space):
+    values = SharedValues(space)
+    values.share("df", "text", "n", "config", "marks", "records")
+    return values
+
+
+@pytest.fixture
+def client(shared):
+    return shared.of("1", "agent")
+
+
+def refusal(arguments, values, tool=None) -> str:
+    with pytest.raises(ArgumentsError) as caught:
+        resolve_references(arguments, values, tool)
+    return str(caught.value)
+
+
+def test_a_table_becomes_a_list_of_objects(client):
+    resolved = resolve_references({"rows": {"$value": "df"}, "limit": 3}, client, schema(rows=ROWS))
+    assert resolved.arguments == {
+        "rows": [
+            {"city": "Oslo", "high": 3.5, "n": 1},
+            {"city": "Rome", "high": None, "n": 2},
+            {"city": "Oslo", "high": 5.0, "n": 3},
+        ],
+        "limit": 3,
+    }
+    [note] = resolved.references
+    assert (note.path, note.name, note.shape) == (("rows",), "df", "3 rows x 3 columns (city, high, n)")
+    assert note.reference == {"$value": "df"}
+
+
+def test_columns_and_rows_are_chosen(client):
+    reference = {"$value": "df", "columns": ["n", "city"], "rows": [1, 100]}
+    resolved = resolve_references({"rows": reference}, client, schema(rows=ROWS))
+    assert resolved.arguments["rows"] == [{"n": 2, "city": "Rome"}, {"n": 3, "city": "Oslo"}]
+    assert list(resolved.arguments["rows"][0]) == ["n", "city"]
+
+
+@pytest.mark.parametrize(
+    ("place", "columns", "sent"),
+    [
+        pytest.param(NUMBERS, ["n"], [1, 2, 3], id="numbers"),
+        pytest.param({"anyOf": [NUMBERS, {"type": "null"}]}, ["n"], [1, 2, 3], id="numbers or null"),
+        pytest.param({"$ref": "#/$defs/numbers"}, ["n"], [1, 2, 3], id="by reference"),
+        pytest.param(LISTS, ["n", "high"], [[1, 3.5], [2, None], [3, 5.0]], id="lists"),
+        pytest.param(ROWS, ["n"], [{"n": 1}, {"n": 2}, {"n": 3}], id="objects"),
+        pytest.param({"type": "array"}, ["n"], [{"n": 1}, {"n": 2}, {"n": 3}], id="anything"),
+        pytest.param({}, ["n"], [{"n": 1}, {"n": 2}, {"n": 3}], id="no schema"),
+    ],
+)
+def test_the_place_decides_the_form_of_a_table(place, columns, sent, client):
+    tool = schema(x=place) | {"$defs": {"numbers": NUMBERS}}
+    resolved = resolve_references({"x": {"$value": "df", "columns": columns}}, client, tool)
+    assert resolved.arguments == {"x": sent}
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "shape"),
+    [
+        ("text", "hello", "text of 5 characters"),
+        ("n", 5, "5"),
+        ("config", {"a": [1, {"b": None}]}, "an object with a"),
+        ("config.a", [1, {"b": None}], "2 values"),
+        ("records", [{"a": 1}, {"a": 2, "b": {"$value": "secret"}}], "2 rows x 2 columns (a, b)"),
+    ],
+)
+def test_other_values_are_sent_as_they_are(name, sent, shape, client):
+    resolved = resolve_references({"a": {"b": [0, {"$value": name}]}}, client)
+    assert resolved.arguments == {"a": {"b": [0, sent]}}
+    assert [(note.path, note.shape) for note in resolved.references] == [(("a", "b", 1), shape)]
+
+
+def test_a_reference_in_a_value_is_data(client, space):
+    resolved = resolve_references({"x": {"$value": "marks"}}, client)
+    assert resolved.arguments == {"x": {"$value": "secret"}}
+    assert resolve_references({"x": {"$value": "records", "rows": [1, 2]}}, client).arguments == {
+        "x": [{"a": 2, "b": {"$value": "secret"}}]
+    }
+    client.put("put", {"$value": "secret"})
+    assert resolve_references({"x": {"$value": "put"}}, client).arguments == {"x": {"$value": "secret"}}
+
+
+def test_a_later_change_does_not_count(client, space):
+    resolved = resolve_references(
+        {"a": {"$value": "df"}, "b": {"$value": "config"}, "c": {"$value": "records"}}, client
+    )
+    before = json.dumps(resolved.arguments)
+    space["df"].loc[0, "city"] = "changed"
+    space["config"]["a"].append("changed")
+    space["records"][0]["a"] = "changed"
+    assert json.dumps(resolved.arguments) == before
+
+
+def test_the_values_are_checked_by_the_schema_of_the_tool(client):
+    tool = schema(rows={"type": "array", "items": {"type": "object", "required": ["price"]}})
+    resolved = resolve_references({"rows": {"$value": "df"}}, client, tool)
+    with pytest.raises(ArgumentsError, match="price"):
+        prepare_arguments(resolved.arguments, tool)
+
+
+def test_a_result_is_sent_as_its_data_or_text(client, shared, space):
+    text = '{"rows": [{"a": 1}]}'
+    handle = client.keep(ToolResult(CallToolResult(content=[TextContent(text=text)])))
+    assert resolve_references({"x": {"$value": handle}}, client).arguments == {"x": {"rows": [{"a": 1}]}}
+    assert resolve_references({"x": {"$value": handle}}, client, schema(x={"type": "string"})).arguments == {"x": text}
+    assert resolve_references({"x": {"$value": handle}}, client, schema(x=ROWS)).arguments == {"x": [{"a": 1}]}
+    reference = {"$value": handle, "columns": ["a"]}
+    assert resolve_references({"x": reference}, client, schema(x=NUMBERS)).arguments == {"x": [1]}
+    assert "no shared value" in refusal({"x": {"$value": handle}}, shared.of("2"))
+    failed = client.keep(ToolResult(CallToolResult(content=[TextContent(text=text)], is_error=True)))
+    assert refusal({"x": {"$value": failed}}, client) == "x: it is the error of a call, and has no value"
+
+
+NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NAME`"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ({"$value": "secret"}, f"rows: no shared value 'secret'. {NO_VALUE}"),
+        ({"$value": "missing"}, f"rows: no shared value 'missing'. {NO_VALUE}"),
+        ({"$value": "dff"}, f"rows: no shared value 'dff'. Did you mean 'df'? {NO_VALUE}"),
+        ({"$value": 'df["city"]'}, f"rows: no shared value 'df[\"city\"]'. {NO_VALUE}"),
+        ({"$value": "__builtins__"}, f"rows: no shared value '__builtins__'. {NO_VALUE}"),
+        ({"$value": "df.to_csv"}, "rows: df.to_csv has no part 'to_csv'."),
+        ({"$value": "df.__class__"}, "rows: df.__class__ has no part '__class__'."),
+        ({"$value": ["df"]}, 'rows: $value is the name of one value, such as {"$value": "df"}, not a list'),
+        (
+            {"$value": {"$value": "df"}},
+            'rows: $value is the name of one value, such as {"$value": "df"}, not an object',
+        ),
+        ({"$value": None}, 'rows: $value is the name of one value, such as {"$value": "df"}, not null'),
+        (
+            {"$value": "df", "row": [0, 1]},
+            "rows: a reference has no 'row'. Did you mean 'rows'? It may have: "
+            '"columns": ["a", "b"], "rows": [0, 100], beside "$value"',
+        ),
+        ({"$value": "df", "columns": "city"}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
+        ({"$value": "df", "columns": []}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
+        ({"$value": "df", "columns": ["cty"]}, "rows: no column 'cty'. Did you mean 'city'? There are: city, high, n"),
+        ({"$value": "df", "rows": [-1, 5]}, 'rows: "rows" is [START, STOP], counted from 0, such as [0, 100]'),
+        ({"$value": "df", "rows": [0, True]}, 'rows: "rows" is [START, STOP], counted from 0, such as [0, 100]'),
+        ({"$value": "df", "rows": "0:5"}, 'rows: "rows" is [START, STOP], counted from 0, such as [0, 100]'),
+        ({"$value": "n", "rows": [0, 1]}, "rows: a int has no rows and columns"),
+    ],
+    ids=str,
+)
+def test_a_wrong_reference_says_what_is_valid(reference, message, client):
+    assert refusal({"rows": reference}, client, schema(rows=ROWS)) == message
+
+
+def test_a_reference_does_not_stand_for_all_arguments(client):
+    assert refusal({"$value": "df"}, client, schema(rows=ROWS)) == (
+        'a reference stands in the place of one argument, not of all: {"NAME": {"$value": "df"}}. Arguments: rows'
+    )
+    own = schema(**{"$value": {"type": "string"}})
+    assert resolve_references({"$value": "df"}, client, own).arguments == {"$value": "df"}
+
+
+def test_references_are_bounded(client, space):
+    most = [{"$value": "n"}] * MAX_REFERENCES
+    assert resolve_references({"a": most}, client).arguments == {"a": [5] * MAX_REFERENCES}
+    assert refusal({"a": [{"$value": "n"}] * 10_000}, client).startswith("more than 100 references")
+    deep: object = {"$value": "n"}
+    for _ in range(500):
+        deep = [deep]
+    assert refusal({"a": deep}, client) == "the arguments are nested more than 100 levels deep"
+    space["text"] = "x" * 10_000_000
+    assert refusal({"a": [{"$value": "text"}] * 5}, client).startswith(
+        "a[3]: the values are more than 32 MB; send less"
+    )
+
+
+def test_a_value_that_contains_itself_is_refused(client, space):
+    space["config"]["a"].append(space["config"])
+    assert refusal({"a": {"$value": "config"}}, client).startswith("a: ")
+
+
+def test_each_value_is_read_once(client, shared):
+    resolve_references({"a": [{"$value": "df"}, {"$value": "df"}, {"$value": "df", "rows": [0, 1]}]}, client)
+    assert shared.readers("df") == {"agent": 2}
+
+
+# Schemas.
+
+
+def test_a_schema_takes_references_for_lists_and_objects():
+    place = {
+        "type": "object",
+        "properties": {"x": {"type": "number"}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
+    union = {"anyOf": [NUMBERS, {"type": "null"}], "default": None}
+    tool = schema(
+        rows=ROWS, place=place, union=union, name={"type": "string"}, n={"type": "integer"}, by={"$ref": "#/$defs/r"}
+    )
+    tool |= {"$defs": {"r": ROWS}, "additionalProperties": False}
+    widened = widened_schema(tool)
+    before, after = tool["properties"], widened["properties"]
+    assert {name: widened[name] for name in widened if name != "properties"} == {
+        name: tool[name] for name in tool if name != "properties"
+    }
+    assert after["name"] == before["name"]
+    assert after["n"] == before["n"]
+    option = after["rows"]["anyOf"][1]
+    assert after["rows"] == {"anyOf": [ROWS, option]}
+    assert after["place"] == {"anyOf": [place, option]}
+    assert after["by"] == {"anyOf": [{"$ref": "#/$defs/r"}, option]}
+    assert after["union"] == {"anyOf": [NUMBERS, {"type": "null"}, option], "default": None}
+    assert option["type"] == "object"
+    assert '{"$value": "df", "columns": ["a"]' in option["description"]
+    reference = {"$value": "df"}
+    arguments = {"rows": reference, "place": reference, "union": reference, "by": reference, "name": "a", "n": 1}
+    assert prepare_arguments(arguments, widened)[0] == arguments
+
+
+def test_a_schema_that_takes_any_object_says_so_only():
+    tool = schema(data={"type": "object", "description": "The data."}, any={"description": "x"}, all={})
+    properties = widened_schema(tool)["properties"]
+    assert properties["data"]["type"] == "object"
+    assert properties["data"]["description"].startswith("The data. (or a value of the notebook by reference: ")
+    assert properties["any"]["description"].startswith("x (or")
+    assert properties["all"] == {}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "object"},
+        {},
+        {"type": "object", "properties": {"a": ROWS, "b": {"$ref": "#/properties/a/items"}}},
+        {"type": "object", "properties": {"a": True, "b": False}},
+        {"type": "object", "properties": []},
+        schema(a={"type": "array", "x-mcp-header": "A"}),
+    ],
+    ids=str,
+)
+def test_other_schemas_stay_as_they_are(tool):
+    assert widened_schema(tool) == tool
+
+
+def test_no_provider_refuses_what_is_said():
+    tool = widened_schema(schema(rows=ROWS, numbers=NUMBERS, data={"type": "object"}, name={"type": "string"}))
+    assert refusals([{"name": "tool", "description": "x", "parameters": tool}]) == []
