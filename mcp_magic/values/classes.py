@@ -39,6 +39,12 @@ def member(kind: type, name: str) -> Any:
     return None
 
 
+def module_of(kind: type) -> str:
+    """Return the name of the module that a class says it is of, "" if it is no text."""
+    module = _MODULE.__get__(kind)
+    return module if type(module) is str else ""
+
+
 def defined_in(kind: type, library: str) -> str:
     """Return `"module.Name"` if a class is one of a library, which is imported; else "".
 
@@ -46,8 +52,8 @@ def defined_in(kind: type, library: str) -> str:
     >>> defined_in(decimal.Decimal, "decimal"), defined_in(type("Decimal", (), {"__module__": "decimal"}), "decimal")
     ('decimal.Decimal', '')
     """
-    module = _MODULE.__get__(kind)
-    if type(module) is not str or module.partition(".")[0] != library:
+    module = module_of(kind)
+    if module.partition(".")[0] != library:
         return ""
     name = _NAME.__get__(kind)
     place = sys.modules.get(module)

@@ -31,6 +31,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import is_secret_name
+from mcp_magic.values.classes import bases, class_name, member, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -55,6 +56,8 @@ _RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, 
 _OTHERS = ("IPython", "ipywidgets", "ipykernel", "langchain", "langchain_core", "langgraph", "asyncio", "mcp")
 """Packages whose objects `--all` leaves out."""
 
+_PACKAGE = __name__.partition(".")[0]
+
 
 def why_never(value: Any) -> str:
     """Return what a value is if it can never be shared, such as `"a module"`; "" if it can.
@@ -63,18 +66,20 @@ def why_never(value: Any) -> str:
     >>> why_never(json), why_never(json.dumps), why_never({"a": 1})
     ('a module', 'a function', '')
     """
-    if isinstance(value, types.ModuleType):
+    kind = type(value)
+    above = bases(kind)
+    if types.ModuleType in above:
         return "a module"
-    if isinstance(value, type):
+    if type in above:
         return "a class"
-    if isinstance(value, _FUNCTIONS):
+    if kind in _FUNCTIONS:
         return "a function"
-    if isinstance(value, _RUNNING):
+    if kind in _RUNNING:
         return "a program that runs"
-    for base in type(value).__mro__:
-        package, _, rest = str(base.__module__).partition(".")
-        if package == __package__.partition(".")[0] and rest.partition(".")[0] not in _OWN_DATA:
-            return f"a {base.__name__}, which is no data"
+    for base in above:
+        package, _, rest = module_of(base).partition(".")
+        if package == _PACKAGE and rest.partition(".")[0] not in _OWN_DATA:
+            return f"a {class_name(base)}, which is no data"
     return ""
 
 
@@ -86,9 +91,9 @@ def is_data(name: str, value: Any) -> bool:
     """
     if name.startswith("_") or name in SHELL_NAMES or not is_identifier(name) or is_secret_name(name):
         return False
-    if why_never(value) or callable(value):
+    if why_never(value) or member(type(value), "__call__") is not None:
         return False
-    return str(type(value).__module__).partition(".")[0] not in _OTHERS
+    return module_of(type(value)).partition(".")[0] not in _OTHERS
 
 
 def unshared(name: object, readable: Iterable[str]) -> ArgumentsError:
@@ -339,7 +344,6 @@ class SharedValues:
 
 def _outline(value: Any) -> tuple[str, str]:
     """Return the type and the shape of a value in words."""
-    from mcp_magic.values.classes import class_name
     from mcp_magic.values.reading import shape_of
 
     return class_name(type(value)), shape_of(value)[0]

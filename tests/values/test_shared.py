@@ -123,6 +123,25 @@ def test_all_means_the_variables_of_data(shared, space):
     assert "api_key" in shared.names()
 
 
+def test_no_code_of_a_value_runs(shared, space):
+    class Kind(type):
+        def __getattribute__(cls, name):
+            raise AssertionError(name)
+
+    class Trap(metaclass=Kind):
+        def __getattribute__(self, name):
+            raise AssertionError(name)
+
+        __eq__ = __hash__ = __bool__ = __len__ = __repr__ = __getattribute__
+
+    space["trap"] = Trap()
+    shared.share("trap")
+    shared.share_all()
+    assert shared.names() == ("trap", "df")
+    assert [row["value"] for row in shared.listing()] == ["trap", "df"]
+    assert "trap" in shared.of("1")
+
+
 def test_one_name_is_taken_out_of_all(shared):
     shared.share_all()
     shared.stop("df")
@@ -208,3 +227,74 @@ def test_the_answers_of_a_client_that_went_are_not_shared(shared, space):
     assert name in space
     assert name not in shared.of("1")
     assert name not in shared.of("2")
+
+
+# What a client puts.
+
+
+def test_a_table_that_is_put_is_a_frame(shared, space):
+    one = shared.of("1")
+    assert one.put("joined", [{"a": 1, "b": "x"}, {"a": 2, "b": None}]) == "DataFrame, 2 rows x 2 columns (a, b)"
+    assert space["joined"].fillna("").to_dict("list") == {"a": [1, 2], "b": ["x", ""]}
+    assert one.put("config", {"a": [1]}) == "dict, 1 member (a)"
+    assert space["config"] == {"a": [1]}
+    assert one.put("numbers", [1, 2]) == "list, 2 items"
+    assert one.put("empty", []) == "list, 0 items"
+    assert one.put("n", 5) == "int"
+    assert one.names() == ("joined", "config", "numbers", "empty", "n")
+    assert shared.of("2").names() == ()
+
+
+@pytest.mark.parametrize("name", ["df", "secret", "json"])
+def test_nothing_is_put_over_a_variable(name, shared, space):
+    before = dict(space)
+    message = refusal(shared.of("1").put, name, [1])
+    assert message == f"the name {name!r} is taken; put the value under another name"
+    assert space == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("class", "None", "print", "In", "Out", "get_ipython", "exit", "_", "_x", "__x", "a b", "a.b", "1a", ""),
+        *(WIDE, "x" * 65, "x\n", 3, None, ["a"], {"$value": "a"}),
+    ],
+    ids=ascii,
+)
+def test_a_wrong_name_is_not_put(name, shared, space):
+    before = dict(space)
+    message = refusal(shared.of("1").put, name, [1])
+    assert message.startswith(("this name cannot be used: a name has letters", f"the name {name!r} is Python's own"))
+    assert space == before
+
+
+def test_a_client_replaces_what_it_has_put(shared, space):
+    one, two = shared.of("1"), shared.of("2")
+    one.put("joined", [1])
+    one.put("joined", [2])
+    assert (space["joined"], one.get("joined")) == ([2], [2])
+    assert refusal(two.put, "joined", [3]).startswith("the name 'joined' is taken")
+    space["joined"] = [4]
+    assert refusal(one.put, "joined", [5]).startswith("the name 'joined' is taken")
+    assert refusal(one.get, "joined") == UNKNOWN.format("joined")
+
+
+def test_what_the_person_adds_stays_with_the_person(shared, space):
+    one = shared.of("1")
+    one.put("joined", [{"a": 1}])
+    one.put("config", {"a": 1})
+    space["joined"]["salary"] = [1000]
+    space["config"]["password"] = "s3cr3t"
+    assert list(one.get("joined").columns) == ["a"]
+    assert one.get("config") == {"a": 1}
+    shared.share("config")
+    assert one.get("config") == {"a": 1, "password": "s3cr3t"}
+
+
+def test_what_is_put_is_bounded(shared, space):
+    one = shared.of("1")
+    assert refusal(one.put, "big", "x" * 30_000_000) == "big: about 30.0 MB are too much; at most 20 MB can be put"
+    sparse = [{f"c{number}": 1} for number in range(4000)]
+    assert refusal(one.put, "sparse", sparse).startswith("sparse: 4,000 rows x 4,000 columns, of which 4,000 cells")
+    assert "big" not in space
+    assert "sparse" not in space
