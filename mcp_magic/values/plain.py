@@ -33,7 +33,7 @@ MAX_NODES = 200_000  # most values of a nested value that is read
 REST = "…"  # stands for what is left out
 
 _TEXT_LIKE: Final = (uuid.UUID, PurePosixPath, PureWindowsPath, PosixPath, WindowsPath, Path)
-_ZONES: Final = ("datetime", "zoneinfo", "pytz", "dateutil")
+ZONES: Final = ("datetime", "zoneinfo", "pytz", "dateutil")
 
 
 class Writer:
@@ -264,7 +264,7 @@ def field_names(kind: type) -> tuple[str, ...] | None:
 
 def _moment(value: datetime.datetime) -> str:
     zone = type(value.tzinfo)
-    is_safe = value.tzinfo is None or any(defined_in(zone, library) for library in _ZONES)
+    is_safe = value.tzinfo is None or any(defined_in(zone, library) for library in ZONES)
     return (value if is_safe else value.replace(tzinfo=None)).isoformat()
 
 

@@ -56,28 +56,36 @@ class Reader:
         shape, size = shape_of(value)
         return ", ".join(filter(None, (class_name(type(value)), shape, size)))
 
-    def read(self, value: Any, *, rows: str = "", columns: Sequence[str] = ()) -> str:
+    def read(self, value: Any, *, rows: str = "", columns: Sequence[str] = (), query: str = "") -> str:
         """Return rows of a table as CSV, or lines of a text or of JSON.
 
         Raises:
-            ArgumentsError: There is no such column, or `rows` is no range.
+            ArgumentsError: There is no such column, `rows` is no range, or the query is not valid.
         """
-        return self.read_table(self._table(value), rows=rows, columns=columns)
+        return self.read_table(self._table(value), rows=rows, columns=columns, query=query)
 
-    def read_table(self, table: Table, *, rows: str = "", columns: Sequence[str] = ()) -> str:
+    def read_table(self, table: Table, *, rows: str = "", columns: Sequence[str] = (), query: str = "") -> str:
         """Return rows of a table; see `read`."""
-        numbers = row_range(rows, len(table))
+        span = row_range(rows, len(table))
+        numbers: Sequence[int] = span
+        if query.strip():
+            from mcp_magic.values.query import select
+
+            numbers = select(table, query, span, self.hide)
         positions = table.positions(columns)
         notes = []
         if not columns and len(positions) > MOST_COLUMNS:
             positions = positions[:MOST_COLUMNS]
             notes.append(f"the first {MOST_COLUMNS} of {len(table.columns):,} columns, name others as columns")
         if not numbers:
-            return f"[no {table.noun} in {numbers.start}:{numbers.stop}; there are {len(table):,}]"
-        part = self._part(table, numbers, positions)
+            fit = " that fit the query" if query else ""
+            return f"[no {table.noun}{fit} in {span.start}:{span.stop}; there are {len(table):,}]"
+        part = self._part(table, numbers, positions, is_numbered=bool(query))
         note = f"{table.noun} {numbers[0]} to {numbers[part.count - 1]} of {len(table):,}"
+        if query:
+            note = f"{len(numbers):,} of {len(span):,} {table.noun} fit the query, here with their numbers"
         if part.count < len(numbers):
-            note += f'; rows="{numbers[part.count]}:{numbers.stop}" reads on'
+            note += f'; rows="{numbers[part.count]}:{span.stop}" reads on'
         if part.masked:
             notes.append(f"masked, as the name is a secret's: {join_names(part.masked)}")
         return "\n".join([f"[{'; '.join([note, *notes])}]", part.text])
@@ -110,23 +118,26 @@ class Reader:
         plain = Writer(hide=self.hide, characters=5_000_000).plain(value)
         return Lines(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, indent=1))
 
-    def _part(self, table: Table, numbers: Sequence[int], positions: Sequence[int]) -> _Part:
+    def _part(
+        self, table: Table, numbers: Sequence[int], positions: Sequence[int], *, is_numbered: bool = False
+    ) -> _Part:
         """Return rows as CSV, or lines as they are: as many as fit, and at least one."""
         is_text = table.noun == "lines"
         names = [self._name(table, position) for position in positions]
         secret = [not is_text and is_secret_name(name) for name in names]
         lines: list[str] = []
         room = self.limit
-        for row in self._rows(table, numbers, positions):
+        for number, row in zip(numbers, self._rows(table, numbers, positions), strict=True):
             cells = [
                 MASK if is_secret and cell is not None else cell for is_secret, cell in zip(secret, row, strict=True)
             ]
-            line = str(cells[0]) if is_text else csv_line(list(map(cell_text, cells)))
+            texts = [*([str(number)] if is_numbered else []), *map(cell_text, cells)]
+            line = ": ".join(texts) if is_text else csv_line(texts)
             if lines and len(line) > room:
                 break
             lines.append(line if len(line) <= self.limit else f"{line[: self.limit]} [cut here]")
             room -= len(line) + 1
-        header = [] if is_text else [csv_line(names)]
+        header = [] if is_text else [csv_line([*(["row"] if is_numbered else []), *names])]
         masked = [name for name, is_secret in zip(names, secret, strict=True) if is_secret]
         return _Part("\n".join([*header, *lines]), len(lines), masked)
 
@@ -198,7 +209,7 @@ def part_of(value: Any, path: str, name: str) -> Any:
             near = did_you_mean(key, parts)
             there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else ""
             raise ArgumentsError(f"{one_line(name, 60)} has no part {one_line(key, 60)!r}.{there}")
-        value, path = parts[key], path[len(key) + 1 :]
+        value, path = MASK if is_secret_name(key) else parts[key], path[len(key) + 1 :]
     raise ArgumentsError(f"{one_line(name, 60)} has no part so deep")
 
 

@@ -15,6 +15,7 @@ from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.values.classes import attributes, bases, class_name, defined_in, loaded
 from mcp_magic.values.plain import Writer, field_names, label, labels
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
+
+    from mcp_magic.values.vectors import Vector
 
 MAX_NAMES = 30  # most columns that a message names
 
@@ -52,6 +55,12 @@ class Table(ABC):
     @abstractmethod
     def dtype(self, position: int) -> str:
         """Return the type of a column, in the words of its library."""
+
+    def vector(self, position: int, rows: range) -> Vector:
+        """Return the values of a column in some rows as an array to compute with."""
+        from mcp_magic.values.vectors import of_cells
+
+        return of_cells(self.cells(position, rows))
 
     @property
     def size(self) -> int | None:
@@ -149,6 +158,13 @@ class Frame(Table):
         """Return the type of a column."""
         return one_line(_dtype_text(self.column(position).dtype), 60)
 
+    def vector(self, position: int, rows: range) -> Vector:
+        """Return the values of a column in some rows as an array."""
+        if position < self._levels:
+            return super().vector(position, rows)
+        column = self._frame.iloc[:, position - self._levels].iloc[rows.start : rows.stop : rows.step]
+        return _pandas_vector(column) or super().vector(position, rows)
+
     @property
     def size(self) -> int:
         """The bytes of its columns."""
@@ -183,9 +199,53 @@ def _pandas_cells(part: Any) -> list[Any]:
     if not _is_known(part.dtype):
         return [f"<{class_name(type(part.dtype))}>"] * len(part)
     cells = part.tolist()
-    if part.dtype == object:
+    if _is_numpys(part.dtype) and part.dtype.kind == "O":
         return list(cells)
     return [None if missing else cell for cell, missing in zip(cells, part.isna(), strict=True)]
+
+
+def _pandas_vector(column: Any) -> Vector | None:
+    """Return a column as an array without making an object of each cell; None if that is not possible."""
+    from mcp_magic.values.vectors import of_array
+
+    dtype = column.dtype
+    if _is_numpys(dtype):
+        return None if dtype.kind == "O" else of_array(column.to_numpy())
+    if not _is_known(dtype):
+        return None
+    if type(dtype) is loaded("pandas", "CategoricalDtype"):
+        codes = column.array.codes
+        index = column.array.categories
+        if not len(index) or not defined_in(type(index), "pandas") or not _is_known(index.dtype):
+            return None
+        categories = _pandas_vector(index.to_series()) or _cells_vector(index)
+        missing = categories.missing[codes] | (codes < 0)
+        return categories._replace(values=categories.values[codes], missing=missing)
+    if type(dtype) is loaded("pandas", "DatetimeTZDtype"):
+        return of_array(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+    missing = column.isna().to_numpy()
+    if type(dtype) is loaded("pandas", "StringDtype"):
+        return of_array(column.to_numpy(object), missing)
+    if type(dtype) is loaded("pandas", "SparseDtype"):
+        return of_array(column.to_numpy())
+    if _name(dtype) in _NULLABLE:
+        return of_array(column.array.to_numpy(dtype.numpy_dtype, na_value=dtype.numpy_dtype.type(0)), missing)
+    return None
+
+
+def _cells_vector(index: Any) -> Vector:
+    from mcp_magic.values.vectors import of_cells
+
+    return of_cells(_pandas_cells(index))
+
+
+def _name(dtype: Any) -> str:
+    return next((name for name in _DTYPES if type(dtype) is loaded("pandas", name)), "")
+
+
+_NULLABLE = frozenset(name for name in _DTYPES if name.startswith(("Boolean", "Float", "Int", "UInt"))) - {
+    "IntervalDtype"
+}
 
 
 # Lists and dicts.
@@ -317,7 +377,12 @@ def of_dict(members: Mapping[Any, Any]) -> Table | None:
         if len(lengths) == 1 and len(members) <= MOST_COLUMNS and lengths != {0}:
             return Lists(dict(zip(labels(members), members.values(), strict=True)))
     if kinds and kinds <= _SCALARS:
-        return Lists({"key": [label(key) for key in members], "value": list(members.values())})
+        names = [label(key) for key in members]
+        values = [
+            MASK if value is not None and is_secret_name(name) else value
+            for name, value in zip(names, members.values(), strict=True)
+        ]
+        return Lists({"key": names, "value": values})
     return None
 
 

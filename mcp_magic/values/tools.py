@@ -114,7 +114,8 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
         columns = arguments.get("columns") or []
         if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
             raise ArgumentsError('columns is a list of names, such as ["city", "price"]')
-        return _text(reader.read(value, rows=_string(arguments, "rows"), columns=columns))
+        rows, query = _string(arguments, "rows"), _string(arguments, "query")
+        return _text(reader.read(value, rows=rows, columns=columns, query=query))
 
     return (
         ValueTool("list_values", "List shared values", _LISTS, _schema(search=_SEARCH, rows=_PAGE), list_values),
@@ -123,7 +124,7 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
             "read_value",
             "Read a shared value",
             _READS,
-            _schema("name", name=_NAME, rows=_ROWS, columns=_COLUMNS),
+            _schema("name", name=_NAME, rows=_ROWS, columns=_COLUMNS, query=_QUERY),
             read_value,
         ),
     )
@@ -142,6 +143,12 @@ _NAME = {
 }
 _ROWS = {"type": "string", "description": "START:STOP from 0, such as 20:40; -10: for the last ten"}
 _COLUMNS = {"type": "array", "items": {"type": "string"}, "description": "only these columns"}
+
+_QUERY = {
+    "type": "string",
+    "description": 'only rows that fit, such as: price > 10 and city in ["Oslo", "Rome"] and note is not null; '
+    '"text" in city searches; columns with blanks are written `unit price`; lines of a text are the column line',
+}
 
 
 def _schema(*required: str, **properties: Any) -> dict[str, Any]:

@@ -107,3 +107,34 @@ def test_columns_with_a_secrets_name_are_masked():
     assert answer("read_value", values, name="df") == (
         "[rows 0 to 0 of 1; masked, as the name is a secret's: api_key]\napi_key,n\n***,1"
     )
+
+
+def test_rows_that_fit_a_query_have_their_numbers():
+    values = Namespace(df=CITIES, text="one\ntwo\nthree", counts={"Oslo": 3, "api_key": "sk-1"})
+    assert answer("read_value", values, name="df", query='rain > 1 and city in ["Bonn", "Oslo"]', columns=["city"]) == (
+        "[2 of 3 rows fit the query, here with their numbers]\nrow,city\n0,Oslo\n2,Bonn"
+    )
+    assert answer("read_value", values, name="df", query="rain is null", rows="2:") == (
+        "[no rows that fit the query in 2:3; there are 3]"
+    )
+    assert answer("read_value", values, name="text", query='"t" in line') == (
+        "[2 of 3 lines fit the query, here with their numbers]\n1: two\n2: three"
+    )
+    assert answer("read_value", values, name="counts", query="value > 2") == (
+        "[1 of 2 rows fit the query, here with their numbers]\nrow,key,value\n0,Oslo,3"
+    )
+
+
+def test_a_query_reads_on_where_the_answer_ended():
+    values = Namespace(df=pd.DataFrame({"a": range(100)}))
+    assert answer("read_value", values, limit=10, name="df", query="a % 10 == 0", rows="15:").splitlines()[0] == (
+        '[8 of 85 rows fit the query, here with their numbers; rows="30:100" reads on]'
+    )
+
+
+def test_parts_with_a_secrets_name_are_masked():
+    values = Namespace(config={"api_key": "sk-1", "deep": {"password": "sesame", "n": [1]}}, flat={"token": "sk-1"})
+    assert answer("read_value", values, name="config.api_key") == "[lines 0 to 0 of 1]\n***"
+    assert "sk-1" not in answer("read_value", values, name="config")
+    assert "sesame" not in answer("describe_value", values, name="config")
+    assert answer("read_value", values, name="flat") == "[rows 0 to 0 of 1]\nkey,value\ntoken,***"

@@ -1,0 +1,156 @@
+"""Columns as arrays of one kind, to compute with: numbers, texts, times, or true and false, and which are missing.
+
+Cells of objects are told by their exact type, so that nothing of them runs. What is neither number, text, time nor
+truth value can only be asked whether it is missing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from mcp_magic.values.classes import defined_in, loaded
+from mcp_magic.values.plain import ZONES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Kind = Literal["number", "text", "time", "truth", "mixed"]
+
+_INTEGERS, _TIMES = frozenset([int]), frozenset([datetime.datetime, datetime.date])
+_NUMBERS = frozenset([int, float, decimal.Decimal])
+
+
+class Vector(NamedTuple):
+    """The values of a column or of an expression.
+
+    Attributes:
+        kind: What they are.
+        values: An array of int64, float64, bool, datetime64[us], or of objects for texts and mixed values.
+        missing: An array that is true where there is no value; what `values` has there means nothing.
+    """
+
+    kind: Kind
+    values: np.ndarray[Any, Any]
+    missing: np.ndarray[Any, Any]
+
+    def of_kind(self, kind: Kind) -> Vector | None:
+        """Return the values of a kind, others as missing; None if a column of this kind has none of that."""
+        if self.kind == kind:
+            return self
+        if self.kind == "mixed":
+            return _picked(self.values, kind)
+        if self.kind == "truth" and kind == "number":
+            return Vector("number", self.values.astype("int64"), self.missing)
+        return None
+
+
+def of_cells(cells: Sequence[Any]) -> Vector:
+    """Return Python objects as a vector, of one kind if all of them are."""
+    array = np.fromiter(cells, object, len(cells))
+    kinds = set(map(type, cells)) - {type(None)}
+    if float in kinds:
+        kinds = {type(cell) for cell in cells if cell is not None and not (type(cell) is float and cell != cell)}
+    if kinds <= {bool}:
+        return _picked(array, "truth" if kinds else "number")
+    if kinds <= _NUMBERS:
+        return _picked(array, "number")
+    if kinds == {str}:
+        return _picked(array, "text")
+    if all(kind in _TIMES or kind is loaded("pandas", "Timestamp") for kind in kinds):
+        return _picked(array, "time")
+    return Vector("mixed", array, np.fromiter(map(_is_missing, array), bool, len(array)))
+
+
+def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
+    """Return an array of numpy with one axis as a vector."""
+    nothing = np.zeros(len(array), bool) if missing is None else np.asarray(missing, bool)
+    kind = array.dtype.kind
+    if kind == "b":
+        return Vector("truth", array, nothing)
+    if kind in "iu":
+        return Vector("number", array, nothing)
+    if kind == "f":
+        values = array.astype("float64", copy=False)
+        return Vector("number", values, nothing | np.isnan(values))
+    if kind == "M":
+        return Vector("time", array.astype("datetime64[us]"), nothing | np.isnat(array))
+    if kind == "m":  # in seconds
+        seconds = array.astype("timedelta64[us]").astype("float64") / 1e6
+        return Vector("number", seconds, nothing | np.isnat(array))
+    if kind == "U":
+        return Vector("text", array.astype(object), nothing)
+    if kind == "O":
+        if missing is not None:
+            array = array.copy()
+            array[nothing] = None
+        return of_cells(array)  # type: ignore[arg-type]
+    return Vector("mixed", np.full(len(array), "", object), nothing)
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or (type(cell) is float and cell != cell) or _is_pandas_missing(cell)
+
+
+def _is_pandas_missing(cell: Any) -> bool:
+    return cell is loaded("pandas", "NaT") or cell is loaded("pandas", "NA")
+
+
+def _picked(cells: np.ndarray[Any, Any], kind: Kind) -> Vector:
+    """Return the cells of a kind as an array, and others as missing."""
+    pick, fill, dtype = _PICKS[kind]
+    picks = [pick(cell) for cell in cells]
+    missing = np.fromiter((value is None for value in picks), bool, len(picks))
+    if kind == "number" and not any(type(value) is float for value in picks):
+        try:
+            return Vector(kind, np.array([0 if v is None else v for v in picks], "int64"), missing)
+        except OverflowError:
+            pass
+    values = np.fromiter((fill if value is None else value for value in picks), dtype, len(picks))
+    return Vector(kind, values, missing)
+
+
+def _number(cell: Any) -> Any:
+    kind = type(cell)
+    if kind is int:
+        return cell if cell.bit_length() < 1024 else None
+    if kind is float:
+        return None if cell != cell else cell
+    if kind is bool:
+        return int(cell)
+    if kind is decimal.Decimal:
+        return float(cell) if cell.is_finite() else None
+    scalar = loaded("numpy", "generic")
+    if scalar is not None and defined_in(kind, "numpy") and scalar in kind.__mro__ and kind.__name__[:3] in _SCALARS:
+        return _number(cell.item())
+    return None
+
+
+_SCALARS = ("int", "uin", "flo", "boo")
+
+
+def _time(cell: Any) -> Any:
+    kind = type(cell)
+    if kind is datetime.date:
+        return np.datetime64(cell, "us")
+    if kind is not datetime.datetime and (kind is not loaded("pandas", "Timestamp") or cell is loaded("pandas", "NaT")):
+        return None
+    if cell.tzinfo is not None:
+        if not any(defined_in(type(cell.tzinfo), library) for library in ZONES):
+            return None
+        cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
+    if kind is not datetime.datetime:
+        cell = cell.to_pydatetime(warn=False)
+    return np.datetime64(cell, "us")
+
+
+_PICKS: dict[Kind, tuple[Callable[[Any], Any], Any, Any]] = {
+    "number": (_number, 0.0, "float64"),
+    "text": (lambda cell: cell if type(cell) is str else None, "", object),
+    "truth": (lambda cell: cell if type(cell) is bool else None, False, bool),
+    "time": (_time, np.datetime64(0, "us"), "datetime64[us]"),
+}
+"""Kind -> what a cell is as one, or None; what stands where there is none; the type of the array."""

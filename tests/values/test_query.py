@@ -1,0 +1,191 @@
+"""Queries over columns: what fits, and all that is not valid in them."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+
+import pandas as pd
+import pytest
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.values.query import select
+from mcp_magic.values.tables import Table, table_of
+
+ROWS = [
+    {"city": "Oslo", "n": 1, "price": 1.5, "ok": True, "unit price": 3, "when": datetime.date(2026, 1, 1), "mix": "a"},
+    {"city": "Rome", "n": 2, "price": None, "ok": False, "unit price": 4, "when": datetime.date(2026, 2, 1), "mix": 2},
+    {"city": None, "n": 3, "price": 2.5, "ok": None, "unit price": 5, "when": None, "mix": [1]},
+    {"city": "Bonn", "n": 4, "price": 4.0, "ok": True, "unit price": 6, "when": datetime.date(2026, 4, 1), "mix": 2.5},
+]
+FRAME = pd.DataFrame(ROWS)
+TYPED = FRAME.convert_dtypes().astype({"city": "category", "when": "datetime64[ns]"})
+
+
+def table(value: object) -> Table:
+    result = table_of(value)
+    assert result is not None
+    return result
+
+
+@pytest.mark.parametrize("value", [ROWS, FRAME, TYPED], ids=["list", "frame", "typed_frame"])
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("n > 2", [2, 3]),
+        ("n > 2 and price < 3", [2]),
+        ("(n > 2) & (price < 3)", [2]),
+        ("n == 1 or n == 4", [0, 3]),
+        ("not n == 1", [1, 2, 3]),
+        ("1 < n <= 3", [1, 2]),
+        ("price > 2", [2, 3]),
+        ("price != 2.5", [0, 3]),
+        ("not price > 2", [0]),
+        ("price is null", [1]),
+        ("price is not null and city is not None", [0, 3]),
+        ("price == null", [1]),
+        ('city == "Rome"', [1]),
+        ('city != "Rome"', [0, 3]),
+        ('city in ["Rome", "Bonn"]', [1, 3]),
+        ('city not in ("Rome", "Bonn")', [0]),
+        ('city in ["Rome", null]', [1, 2]),
+        ("n in [1, 4.0, -1]", [0, 3]),
+        ('"o" in city', [0, 1, 3]),
+        ('"s" not in city', [1, 3]),
+        ('city < "P"', [0, 3]),
+        ("ok", [0, 3]),
+        ("not ok", [1]),
+        ("ok == false", [1]),
+        ("ok and n > 1", [3]),
+        ("ok or n > 1", [0, 1, 2, 3]),
+        ("n * 2 - 1 >= 5", [2, 3]),
+        ("n % 2 == 0 and n // 2 == 1", [1]),
+        ("n / (n - 1) > 0", [1, 2, 3]),
+        ("-n < -3", [3]),
+        ("`unit price` == 4", [1]),
+        ("`unit price` - n == 2 and n == 1", [0]),
+        ('when >= "2026-02-01"', [1, 3]),
+        ('when == "2026-01-01"', [0]),
+        ('when < "2026-01-31T23:00:00+02:00"', [0]),
+        ('mix == "a"', [0]),
+        ("mix >= 2", [1, 3]),
+        ("mix is null", []),
+        ("n >\n2", [2, 3]),
+        ("true", [0, 1, 2, 3]),
+        ("ok == 1", [0, 3]),
+    ],
+)
+def test_rows_that_fit_a_query_are_selected(value, query, rows):
+    assert select(table(value), query, range(4)) == rows
+
+
+def test_only_the_rows_in_question_are_looked_at():
+    assert select(table(FRAME), "n > 0", range(1, 4, 2)) == [1, 3]
+
+
+def test_numbers_are_compared_exactly():
+    large = table([{"n": 2**53}, {"n": 2**53 + 1}, {"n": 10**400}, {"n": decimal.Decimal("0.5")}])
+    assert select(table([2**53, 2**53 + 1]), f"value == {2**53 + 1}", range(2)) == [1]
+    assert select(large, "n < 1", range(4)) == [3]
+
+
+VALID = (
+    "\nValid are columns, numbers, texts, lists, comparisons, `in`, `is null`, `and`, `or`, `not`, and + - * / // %, "
+    'such as: price > 10 and city in ["Oslo", "Rome"]'
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("n.real > 1", f"query: an attribute is not valid here.{VALID}"),
+        ("`unit price`.x", f"query: an attribute is not valid here.{VALID}"),
+        ("city.__class__ == 1", f"query: an attribute is not valid here.{VALID}"),
+        ("open('x')", f"query: a call is not valid here.{VALID}"),
+        ("__import__('os')", f"query: a call is not valid here.{VALID}"),
+        ("n[0] == 1", f"query: an index is not valid here.{VALID}"),
+        ("[x for x in n]", f"query: a loop is not valid here.{VALID}"),
+        ("n in [x for x in n]", f"query: a loop is not valid here.{VALID}"),
+        ("f'{n}' == city", f"query: an f-string is not valid here.{VALID}"),
+        ("(n := 1) == 1", f"query: an assignment is not valid here.{VALID}"),
+        ("(lambda: 1) == 1", f"query: a function is not valid here.{VALID}"),
+        ("n if ok else n", f"query: `if` is not valid here.{VALID}"),
+        ("9 ** 9 ** 9 > n", f"query: `**` is not valid here.{VALID}"),
+        ("n << 9 > 1", f"query: `<<` is not valid here.{VALID}"),
+        ("n @ n", f"query: `@` is not valid here.{VALID}"),
+        ("@n > 1", f"query: it cannot be read: '@n > 1'.{VALID}"),
+        ("n = 1", f"query: it cannot be read: 'n = 1'. Equality is ==.{VALID}"),
+        ('city like "x"', "Write `and`, `or`; a text is searched with"),
+        ("b'x' == city", f"query: b'x' is neither number nor text.{VALID}"),
+        ("... == n", f"query: ... is neither number nor text.{VALID}"),
+        ("'x' * 99999999 == city", "query: 'x' is no number"),
+        ("city * 3 == 1", "query: city holds text, not numbers"),
+        ("city > 3", "query: city holds text, not numbers"),
+        ("n == 'x'", "query: n holds numbers, not text"),
+        ("when > 3", 'query: when holds times, not numbers; a time is written "2026-01-31"'),
+        ("when > 'May'", "query: a time is written \"2026-01-31\" or \"2026-01-31T12:00\", not 'May'"),
+        ("n", f"query: n is no condition: compare it, as in `price > 10`.{VALID}"),
+        ("1 < 2", "query: it compares 1 with 2: name a column"),
+        ("n is 1", "query: `is` asks for missing values only: `x is null`, `x is not null`; else write =="),
+        ("cty == 1", "query: no column 'cty'. Did you mean 'city'? There are: "),
+        ("`unit prise` == 1", "query: no column 'unit prise'. Did you mean 'unit price'?"),
+        ("n == " + "9" * 30, "query: a number has more than 64 bits"),
+        ("n == " + "9" * 1990, "query: a number has more than 64 bits"),
+        ("n == 1 " * 300, "query: it has 2,100 characters, and at most 2,000 are read"),
+        ("-" * 1900 + "n > 1", "query: it is too long or too deep: at most 1,000 parts in 40 levels"),
+        ("(" * 500, "query: it cannot be read"),
+        ("not " * 450 + "n", "query: it"),
+        ("n == 1 and " * 180 + "n == 1", "query: it is too long or too deep"),
+        ("\0", "query: it cannot be read"),
+        ("", "query: it cannot be read"),
+    ],
+)  # fmt: skip
+def test_what_is_not_valid_is_named(query, message):
+    with pytest.raises(ArgumentsError, match=re.escape(message)):
+        select(table(FRAME), query, range(4))
+
+
+def test_a_long_query_over_many_rows_is_refused():
+    rows = table(pd.DataFrame({"n": range(1_000_000)}))
+    with pytest.raises(ArgumentsError, match="it is too long for 1,000,000 rows; shorten it, or name fewer rows"):
+        select(rows, " or ".join(["n == 1"] * 50), range(1_000_000))
+
+
+def test_secrets_cannot_be_searched_for():
+    frame = table(pd.DataFrame({"api_key": ["sk-1"], "text": ["the key is sesame"], "mix": ["sesame"]}).assign(n=[1]))
+    frame_of_objects = table([{"mix": "sesame"}, {"mix": 1}])
+    with pytest.raises(ArgumentsError, match="query: the column 'api_key' is masked, as its name is a secret's"):
+        select(frame, '"s" in api_key', range(1))
+
+    def hide(text: str) -> str:
+        return text.replace("sesame", "***")
+
+    assert select(frame, '"sesame" in text', range(1), hide) == []
+    assert select(frame, '"is ***" in text', range(1), hide) == [0]
+    assert select(frame_of_objects, 'mix == "sesame"', range(2), hide) == []
+
+
+def test_cells_of_other_classes_are_never_asked():
+    class Trap:
+        def __eq__(self, other):
+            raise SystemExit
+
+        __lt__ = __bool__ = __float__ = __str__ = __contains__ = __eq__  # type: ignore[assignment]
+        __hash__ = None  # type: ignore[assignment]
+
+    class Word(str):
+        __eq__ = Trap.__eq__  # type: ignore[assignment]
+        __hash__ = str.__hash__
+
+    for value in (
+        pd.DataFrame({"x": [Trap(), Word("a"), 1, "b"]}),
+        [{"x": Trap()}, {"x": Word("a")}, {"x": 1}, {"x": "b"}],
+    ):
+        rows = table(value)
+        assert select(rows, "x == 1", range(4)) == [2]
+        assert select(rows, '"b" in x', range(4)) == [3]
+        assert select(rows, 'x in ["a", "b", 1]', range(4)) == [2, 3]
+        assert select(rows, "x is null", range(4)) == []
+        with pytest.raises(ArgumentsError, match="x and x hold values of several kinds"):
+            select(rows, "x == x", range(4))
