@@ -30,7 +30,7 @@ LENGTH = 2_000  # most characters of a query
 
 DEEPEST = 40  # most levels of a query
 
-MAX_NODES = 1_000  # most parts of a query, as `ast` counts them
+MAX_NODES = 800  # most parts of a query, as `ast` counts them
 
 MAX_WORK = 100_000_000  # most parts that are computed, times rows: some seconds
 

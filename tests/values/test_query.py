@@ -133,7 +133,7 @@ VALID = (
         ("n == " + "9" * 30, "query: a number has more than 64 bits"),
         ("n == " + "9" * 1990, "query: a number has more than 64 bits"),
         ("n == 1 " * 300, "query: it has 2,100 characters, and at most 2,000 are read"),
-        ("-" * 1900 + "n > 1", "query: it is too long or too deep: at most 1,000 parts in 40 levels"),
+        ("-" * 1900 + "n > 1", "query: it is too long or too deep: at most 800 parts in 40 levels"),
         ("(" * 500, "query: it cannot be read"),
         ("not " * 450 + "n", "query: it"),
         ("n == 1 and " * 180 + "n == 1", "query: it is too long or too deep"),
