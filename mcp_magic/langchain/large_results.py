@@ -64,8 +64,8 @@ class Spill(NamedTuple):
         return cls(handle, tokens * CHARACTERS_A_TOKEN)
 
 
-def outline(result: ToolResult, handle: str) -> str:
-    """Return what the model reads of a large result: its shape, its handle and its head."""
+def outline(result: ToolResult, handle: str, reader: str = "read_result") -> str:
+    """Return what the model reads of a large result: its shape, its handle and its head; `reader` names the tool."""
     parts = _parts(result)
     tokens = sum(map(len, texts_of(result))) // CHARACTERS_A_TOKEN
     if len(parts) == 1:
@@ -75,7 +75,7 @@ def outline(result: ToolResult, handle: str) -> str:
     else:
         lines = [f"{handle}.{name}: {part.shape}" for name, part in parts.items()]
         shape, begins = f"{len(parts)} tables", "\n".join(lines[:MAX_NAMES])
-    note = f"[{handle}: {shape}. About {tokens:,} tokens: too long to be shown whole, read_result reads on.]"
+    note = f"[{handle}: {shape}. About {tokens:,} tokens: too long to be shown whole, {reader} reads on.]"
     return f"{note}\n{begins}"
 
 

@@ -30,7 +30,7 @@ from mcp_magic.schema import input_root
 from mcp_magic.schema.resolve import json_key
 from mcp_magic.schema.validate import path_text
 from mcp_magic.values.plain import Writer
-from mcp_magic.values.reading import part_of
+from mcp_magic.values.reading import part_of, row_range
 from mcp_magic.values.tables import as_json, table_of
 
 if TYPE_CHECKING:
@@ -158,9 +158,11 @@ def _read_reference(reference: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             )
     selection = {key: value for key, value in reference.items() if key != MARK and value is not None}
     columns, rows = (selection.get(key) for key in ("columns", "rows"))
+    if isinstance(columns, str):
+        selection["columns"] = columns = [columns]
     if columns is not None and not (isinstance(columns, list) and columns and all(isinstance(n, str) for n in columns)):
         raise ArgumentsError(f'"columns" is a list of names, such as {KEYS["columns"]}')
-    if rows is not None and not _is_range(rows):
+    if rows is not None and not isinstance(rows, str) and not _is_range(rows):
         raise ArgumentsError(f'"rows" is [START, STOP], counted from 0, such as {KEYS["rows"]}')
     return name, selection
 
@@ -232,16 +234,12 @@ def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> An
     return data
 
 
-def _data(value: Any, columns: Sequence[str] = (), rows: Sequence[int] | None = None) -> Any:
+def _data(value: Any, columns: Sequence[str] = (), rows: list[int] | str | None = None) -> Any:
     """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
     numbers: Sequence[int] | None = None
     if rows is not None:
-        table = table_of(value)
-        if table is not None:
-            numbers = range(len(table))
-            numbers = numbers[rows[0] : rows[1]]
-        else:
-            numbers = ()
+        count = len(table) if (table := table_of(value)) is not None else 0
+        numbers = row_range(rows, count) if isinstance(rows, str) else range(count)[rows[0] : rows[1]]
     writer = Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
     return as_json(value, columns, numbers, writer=writer)
 

@@ -391,6 +391,10 @@ class ClientValues:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._shared or name in self._shared.own(self.client))
 
+    def own(self) -> tuple[str, ...]:
+        """Return the names of what this client has brought about."""
+        return tuple(self._shared.own(self.client))
+
     def put(self, name: str, value: Any) -> str:
         """Make a new variable of JSON, a DataFrame of a list of objects, and return what it is.
 
@@ -399,11 +403,7 @@ class ClientValues:
         Raises:
             ArgumentsError: The name is taken, or no name for a variable; or the value is too large.
         """
-        check_new(name)
-        if (size := estimated_size(value)) > MAX_PUT:
-            raise ArgumentsError(
-                f"{name}: about {size / 1_000_000:,.1f} MB are too much; at most {MAX_PUT // 1_000_000} MB can be put"
-            )
+        check_put(name, value)
         is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
         variable = _frame(name, value) if is_table else value
         self._shared.add_own(self.client, name, variable, copy.deepcopy(variable))
@@ -427,6 +427,15 @@ def _frame(name: str, rows: list[dict[str, Any]]) -> Any:
     except ValueError as error:
         raise ArgumentsError(f"{name}: {str(error).partition('. ')[0]}; put it in a denser form") from None
     return escaped(table.frame())
+
+
+def check_put(name: object, value: Any) -> None:
+    """Raise ArgumentsError if a client cannot put a value under a name, whatever variables there are."""
+    check_new(name)
+    if (size := estimated_size(value)) > MAX_PUT:
+        raise ArgumentsError(
+            f"{name}: about {size / 1_000_000:,.1f} MB are too much; at most {MAX_PUT // 1_000_000} MB can be put"
+        )
 
 
 def check_new(name: object) -> str:

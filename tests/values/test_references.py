@@ -76,6 +76,8 @@ def test_columns_and_rows_are_chosen(client):
     resolved = resolve_references({"rows": reference}, client, schema(rows=ROWS))
     assert resolved.arguments["rows"] == [{"n": 2, "city": "Rome"}, {"n": 3, "city": "Oslo"}]
     assert list(resolved.arguments["rows"][0]) == ["n", "city"]
+    as_read = {"$value": "df", "columns": "n", "rows": "-2:"}
+    assert resolve_references({"x": as_read}, client, schema(x=NUMBERS)).arguments == {"x": [2, 3]}
 
 
 @pytest.mark.parametrize(
@@ -177,12 +179,15 @@ NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NA
             "rows: a reference has no 'row'. Did you mean 'rows'? It may have: "
             '"columns": ["a", "b"], "rows": [0, 100], beside "$value"',
         ),
-        ({"$value": "df", "columns": "city"}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
+        ({"$value": "df", "columns": {"a": 1}}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
         ({"$value": "df", "columns": []}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
         ({"$value": "df", "columns": ["cty"]}, "rows: no column 'cty'. Did you mean 'city'? There are: city, high, n"),
         ({"$value": "df", "rows": [-1, 5]}, 'rows: "rows" is [START, STOP], counted from 0, such as [0, 100]'),
         ({"$value": "df", "rows": [0, True]}, 'rows: "rows" is [START, STOP], counted from 0, such as [0, 100]'),
-        ({"$value": "df", "rows": "0:5"}, 'rows: "rows" is [START, STOP], counted from 0, such as [0, 100]'),
+        (
+            {"$value": "df", "rows": "a"},
+            "rows: rows is START:STOP, counted from 0, such as 20:40; not 'a'",
+        ),
         ({"$value": "n", "rows": [0, 1]}, "rows: a int has no rows and columns"),
     ],
     ids=str,

@@ -1,0 +1,78 @@
+"""`put_value`: an outside agent makes a variable of the notebook, if the person agrees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
+
+from mcp_magic import schema
+from mcp_magic.consent.consent import Request
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.values.references import resolve_references
+from mcp_magic.values.shared import check_put
+
+if TYPE_CHECKING:
+    from mcp_magic._host import Host
+    from mcp_magic.outside.clients import Client
+    from mcp_magic.values.shared import ClientValues
+
+PUT_VALUE = Tool(
+    name="put_value",
+    title="Put a value into the notebook",
+    description="Makes a new variable of the notebook: a list of objects becomes a DataFrame, other JSON stays as it "
+    "is. The person is asked. No variable of the person is replaced, but one that you have put is. "
+    'value may be a reference, such as {"$value": "result_3", "columns": ["a"]}.',
+    input_schema={
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "the name of the variable, such as joined"},
+            "value": {
+                "anyOf": [
+                    {"type": "array", "items": {}, "description": "a list of objects is a table"},
+                    {"type": "object"},
+                    {"type": "string"},
+                    {"type": "number"},
+                    {"type": "boolean"},
+                ]
+            },
+        },
+        "required": ["name", "value"],
+        "additionalProperties": False,
+    },
+    annotations=ToolAnnotations(
+        read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    ),
+)
+
+
+class PutValue:
+    """The tool; each call is asked about, unless a rule allows it."""
+
+    tool = PUT_VALUE
+
+    def __init__(self, host: Host) -> None:
+        self._consent = host.consent
+
+    async def call(self, arguments: dict[str, Any], client: Client, values: ClientValues) -> CallToolResult:
+        """Make a variable.
+
+        Raises:
+            ArgumentsError: The name or the value cannot be used.
+            DeniedError: The person, or a rule, refused.
+        """
+        resolved = resolve_references(arguments, values, PUT_VALUE.input_schema)
+        prepared, _ = schema.prepare_arguments(resolved.arguments, PUT_VALUE.input_schema)
+        check_put(prepared["name"], prepared["value"])
+        name = prepared["name"]
+        if name in values and name not in values.own():
+            raise ArgumentsError(f"{name!r} is a variable of the person, and stays; put the value under another name")
+        request = Request("", PUT_VALUE.name, prepared, client.asker, definition=PUT_VALUE, values=resolved.references)
+        decision = await self._consent.review(request)
+        if not decision.approved:
+            raise self._consent.refusal(request, decision)
+        agreed = prepared if decision.arguments is None else decision.arguments
+        name = str(agreed["name"])
+        shape = values.put(name, agreed["value"])
+        text = f'{name} is a variable of the notebook now: {shape}. {{"$value": "{name}"}} refers to it.'
+        return CallToolResult(content=[TextContent(text=text)])
