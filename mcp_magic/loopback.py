@@ -143,6 +143,8 @@ def _uvicorn(app: Application, entrance: _Entrance) -> Any:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            # asyncio does it for sockets that name the protocol; without it an answer in two parts takes 40 ms more
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             entrance.register(self.client, transport)
 
         def connection_lost(self, exc: Exception | None) -> None:

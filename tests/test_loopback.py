@@ -248,3 +248,23 @@ async def test_a_waiting_log_in_keeps_few_connections_and_answers():
                 assert (await asyncio.to_thread(one.recv, 100)).startswith(b"HTTP/1.0 404")
     finally:
         server.close()
+
+
+async def test_parts_of_an_answer_are_sent_at_once():
+    delays = []
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            [connection] = server._uvicorn.server_state.connections
+            own = connection.transport.get_extra_info("socket")
+            delays.append(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"done"})
+
+    server = loopback.LoopbackServer(app, lambda scope: None, "test")
+    listening = loopback.listen()
+    await server.start(listening)
+    async with httpx2.AsyncClient() as client:
+        assert (await client.get(f"http://127.0.0.1:{listening.getsockname()[1]}/")).text == "done"
+    await server.stop()
+    assert delays == [1]
