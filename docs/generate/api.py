@@ -70,6 +70,10 @@ PAGES = {
             "mcp_magic.calls.caller.Caller",
         ],
     ),
+    "Shared values": (
+        "Which variables agents outside may read: `host.values`, as `%mcp share` does.",
+        ["mcp_magic.values.shared.SharedValues", "mcp_magic.values.shared.ClientValues"],
+    ),
     "Jobs": (
         "Calls in the background: `host.start` and `host.jobs`; see [Jobs](../jobs.md).",
         ["mcp_magic.Job", "mcp_magic.Jobs", "mcp_magic.jobs.JobEvent"],

@@ -149,6 +149,9 @@ def test_a_cassette_is_verified_against_declared_servers(program):
         pytest.param(["diff", "plain", "nope"], f"`{PROGRAM} --connect 'TARGET --name nope' ...` opens", id="connect"),
         pytest.param(["serve", "plain", "--stdio"], f"{PROGRAM} serve: --stdio and --pauses need", id="title"),
         pytest.param(["record", "a.jsonl"], f"MCP_MAGIC_CASSETTE=FILE {PROGRAM} call", id="record"),
+        pytest.param(
+            ["share", "df"], f"{PROGRAM} share: this program has no variables; in a notebook: `%mcp", id="share"
+        ),
         pytest.param([], "no subcommand", id="nothing"),
     ],
 )
