@@ -30,16 +30,19 @@ from mcp_magic.schema import input_root
 from mcp_magic.schema.resolve import json_key
 from mcp_magic.schema.validate import path_text
 from mcp_magic.values.plain import Writer
+from mcp_magic.values.query import select
 from mcp_magic.values.reading import part_of, row_range
 from mcp_magic.values.tables import as_json, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_magic.schema import Field
     from mcp_magic.values.shared import ClientValues
 
 MARK = "$value"
 
-KEYS = {MARK: "", "columns": '["a", "b"]', "rows": "[0, 100]"}
+KEYS = {MARK: "", "columns": '["a", "b"]', "rows": "[0, 100]", "query": '"a > 1"'}
 """What a reference may have, each with an example."""
 
 MAX_REFERENCES = 100  # most references in the arguments of one call
@@ -50,7 +53,7 @@ MAX_DEPTH = 100  # levels of arguments that are searched
 MAX_COLUMNS = 20  # most columns that a shape names
 
 LISTED = (
-    'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100]}; '
+    'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100], "query": "a > 1"}; '
     "all but $value may be left out"
 )
 """What a schema says at an argument."""
@@ -82,6 +85,7 @@ class _Resolution:
     """The references of one call as they are replaced."""
 
     values: ClientValues
+    hide: Callable[[str], str]
     references: list[Reference] = field(default_factory=list)
     data: dict[Any, Any] = field(default_factory=dict)  # what was read already, by reference and place
     size: int = 0
@@ -111,7 +115,7 @@ class _Resolution:
             key = json_key(reference), form
             if key not in self.data:
                 variable, _, part = name.partition(".")
-                self.data[key] = _formed(part_of(self.values.get(variable), part, name), selection, form)
+                self.data[key] = self.formed(part_of(self.values.get(variable), part, name), selection, form)
             data = self.data[key]
         except ArgumentsError as error:
             raise ArgumentsError(f"{where}: {error}") from None
@@ -124,11 +128,47 @@ class _Resolution:
         self.references.append(Reference(path, name, shape_of(data), reference))
         return data
 
+    def formed(self, value: Any, selection: dict[str, Any], form: _Form) -> Any:
+        """Return a value, or rows and columns of it, as JSON of a form."""
+        if isinstance(value, ToolResult):
+            value = _of_result(value, selection, form)
+        data = self.selected(value, **selection)
+        if form.items != "object" and isinstance(data, list) and data and all(type(row) is dict for row in data):
+            if form.items == "array":
+                return [list(row.values()) for row in data]
+            if all(len(row) == 1 for row in data):
+                return [cell for row in data for cell in row.values()]
+        return data
+
+    def selected(
+        self, value: Any, columns: Sequence[str] = (), rows: list[int] | str | None = None, query: str = ""
+    ) -> Any:
+        """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
+        numbers: Sequence[int] | None = None
+        if rows is not None or query:
+            table = table_of(value)
+            count = len(table) if table is not None else 0
+            numbers = row_range(rows, count) if isinstance(rows, str) else range(count)[slice(*rows or (None,))]
+            if query and table is not None:
+                numbers = select(table, query, numbers, self.hide)
+        writer = Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
+        return as_json(value, columns, numbers, writer=writer)
+
 
 def resolve_references(
-    arguments: Mapping[str, Any], values: ClientValues, schema: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any],
+    values: ClientValues,
+    schema: Mapping[str, Any] | None = None,
+    *,
+    hide: Callable[[str], str] = str,
 ) -> Resolved:
-    """Return arguments in which shared values stand in place of references to them; `schema` is the tool's.
+    """Return arguments in which shared values stand in place of references to them.
+
+    Args:
+        arguments: The arguments as the client sent them.
+        values: What the client may read.
+        schema: The input schema of the tool.
+        hide: Masks known secrets in a text, so that no query can search for them.
 
     Raises:
         ArgumentsError: A reference cannot be read, or its value is not shared; the message has the path.
@@ -139,7 +179,7 @@ def resolve_references(
             f'a reference stands in the place of one argument, not of all: {{"NAME": {{"{MARK}": "df"}}}}. '
             f"Arguments: {join_names(child.name for child in root.children)}"
         )
-    resolution = _Resolution(values)
+    resolution = _Resolution(values, hide)
     replaced = {name: resolution.walk(value, root.at(name), (name,)) for name, value in arguments.items()}
     return Resolved(replaced, tuple(resolution.references))
 
@@ -157,13 +197,15 @@ def _read_reference(reference: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
                 f'a reference has no {one_line(repr(key), 60)}.{near} It may have: {keys}, beside "{MARK}"'
             )
     selection = {key: value for key, value in reference.items() if key != MARK and value is not None}
-    columns, rows = (selection.get(key) for key in ("columns", "rows"))
+    columns, rows, query = (selection.get(key) for key in ("columns", "rows", "query"))
     if isinstance(columns, str):
         selection["columns"] = columns = [columns]
     if columns is not None and not (isinstance(columns, list) and columns and all(isinstance(n, str) for n in columns)):
         raise ArgumentsError(f'"columns" is a list of names, such as {KEYS["columns"]}')
     if rows is not None and not isinstance(rows, str) and not _is_range(rows):
         raise ArgumentsError(f'"rows" is [START, STOP], counted from 0, such as {KEYS["rows"]}')
+    if query is not None and not isinstance(query, str):
+        raise ArgumentsError(f'"query" is text, such as {KEYS["query"]}')
     return name, selection
 
 
@@ -208,19 +250,6 @@ def _form(place: Field | None) -> _Form:
     return _Form(form, kinds <= {"array", "null"}, kinds <= {"string", "null"})
 
 
-def _formed(value: Any, selection: dict[str, Any], form: _Form) -> Any:
-    """Return a value, or rows and columns of it, as JSON of a form."""
-    if isinstance(value, ToolResult):
-        value = _of_result(value, selection, form)
-    data = _data(value, **selection)
-    if form.items != "object" and isinstance(data, list) and data and all(type(row) is dict for row in data):
-        if form.items == "array":
-            return [list(row.values()) for row in data]
-        if all(len(row) == 1 for row in data):
-            return [cell for row in data for cell in row.values()]
-    return data
-
-
 def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> Any:
     """Return the value of an answer: its table if rows are wanted, its text if only text is, else its data."""
     if result.is_error:
@@ -232,16 +261,6 @@ def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> An
         with suppress(NoTableError):
             return result.df
     return data
-
-
-def _data(value: Any, columns: Sequence[str] = (), rows: list[int] | str | None = None) -> Any:
-    """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
-    numbers: Sequence[int] | None = None
-    if rows is not None:
-        count = len(table) if (table := table_of(value)) is not None else 0
-        numbers = row_range(rows, count) if isinstance(rows, str) else range(count)[rows[0] : rows[1]]
-    writer = Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
-    return as_json(value, columns, numbers, writer=writer)
 
 
 def shape_of(data: Any) -> str:

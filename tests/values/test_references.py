@@ -76,6 +76,10 @@ def test_columns_and_rows_are_chosen(client):
     resolved = resolve_references({"rows": reference}, client, schema(rows=ROWS))
     assert resolved.arguments["rows"] == [{"n": 2, "city": "Rome"}, {"n": 3, "city": "Oslo"}]
     assert list(resolved.arguments["rows"][0]) == ["n", "city"]
+    queried = {"$value": "df", "columns": ["n"], "query": 'city == "Oslo"'}
+    assert resolve_references({"x": queried}, client, schema(x=NUMBERS)).arguments == {"x": [1, 3]}
+    queried["rows"] = [1, 3]
+    assert resolve_references({"x": queried}, client, schema(x=NUMBERS)).arguments == {"x": [3]}
     as_read = {"$value": "df", "columns": "n", "rows": "-2:"}
     assert resolve_references({"x": as_read}, client, schema(x=NUMBERS)).arguments == {"x": [2, 3]}
 
@@ -177,7 +181,7 @@ NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NA
         (
             {"$value": "df", "row": [0, 1]},
             "rows: a reference has no 'row'. Did you mean 'rows'? It may have: "
-            '"columns": ["a", "b"], "rows": [0, 100], beside "$value"',
+            '"columns": ["a", "b"], "rows": [0, 100], "query": "a > 1", beside "$value"',
         ),
         ({"$value": "df", "columns": {"a": 1}}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
         ({"$value": "df", "columns": []}, 'rows: "columns" is a list of names, such as ["a", "b"]'),
@@ -188,12 +192,23 @@ NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NA
             {"$value": "df", "rows": "a"},
             "rows: rows is START:STOP, counted from 0, such as 20:40; not 'a'",
         ),
+        ({"$value": "df", "query": {}}, 'rows: "query" is text, such as "a > 1"'),
         ({"$value": "n", "rows": [0, 1]}, "rows: a int has no rows and columns"),
     ],
     ids=str,
 )
 def test_a_wrong_reference_says_what_is_valid(reference, message, client):
     assert refusal({"rows": reference}, client, schema(rows=ROWS)) == message
+
+
+@pytest.mark.parametrize(
+    "query", ["__import__('os')", "n.__class__", "secret == 1", "token == 'x'", "[n for n in n]", "n > (", "x" * 9999]
+)
+def test_a_query_runs_no_code_and_reads_no_secret(query, client, space):
+    space["df"] = space["df"].assign(api_token="s3cr3t")
+    message = refusal({"rows": {"$value": "df", "query": query.replace("token", "api_token")}}, client)
+    assert message.startswith("rows: query: ")
+    assert "s3cr3t" not in message
 
 
 def test_a_reference_does_not_stand_for_all_arguments(client):
