@@ -148,12 +148,18 @@ def approval_question(request: Request) -> Question:
         outcome=lambda reply, seconds: outcome_of(request, reply, seconds),
         refused=REFUSED_PROGRAM if by_hand else REFUSED,
         late="Denied",
-        waits_for="approval of a program" if by_hand else "approval",
+        waits_for=_waits_for(request),
         prompt=f"Approve {in_line(_name(request), 80)}? ",
         help="y approves, n denies, e edits the arguments first, a and d always approve or deny"
         if is_one
         else "y approves all of them, n denies all of them",
     )
+
+
+def _waits_for(request: Request) -> str:
+    """Return what a panel waits for. One button answers questions that are alike: those of one client are."""
+    kind = "approval of a program" if request.program == "kernel" else "approval"
+    return f"{kind} for {in_line(request.asker, 60)}" if is_outside(request.asker) else kind
 
 
 def _scopes(request: Request) -> dict[str, str]:

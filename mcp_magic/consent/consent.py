@@ -505,7 +505,7 @@ class Consent:
 
     async def _ask(self, request: Request, approver: Approver | None) -> Decision:
         if approver is None:
-            reason = "you cannot be asked here"
+            reason = f"{_person(request)} cannot be asked here"
             if not self.magics and self.rule_for(request) is None:
                 reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
             return because_outdated(request, Decision.deny(reason, by="default"))
@@ -536,9 +536,10 @@ class Consent:
         try:
             answers = await in_time(asking, self.timeout)
             if isinstance(answers, Unanswered):
-                answers = dict.fromkeys(
-                    requests, Decision.deny(f"you did not answer within {self.timeout:g} s", by="time-out")
-                )
+                answers = {
+                    at: Decision.deny(f"{_person(request)} did not answer within {self.timeout:g} s", by="time-out")
+                    for at, request in requests.items()
+                }
             decided = {at: self._valid(requests[at], answer, *before[at]) for at, answer in answers.items()}
             if not decided:
                 raise ValueError("it decided nothing")
@@ -593,6 +594,11 @@ class Consent:
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
+
+
+def _person(request: Request) -> str:
+    """Return how a reason names the user: a client from outside reads it, and is told of the person."""
+    return "the person" if is_outside(request.asker) else "you"
 
 
 FIRST, CALLS, DIGEST = "first calls", "number of calls", "digest of all calls"

@@ -39,6 +39,7 @@ from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
 from mcp_magic.config.project import Declaration, alone, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
+from mcp_magic.consent.rules import is_outside
 from mcp_magic.display.arguments import page_text, pages, value_text
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import visible
@@ -46,12 +47,13 @@ from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.flight.progress import shown_paused
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
+from mcp_magic.ipython.pages import AWAITED_CLICKS, SUBSHELL_CLICKS, NowhereError, Pages
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import UNSET, label
 from mcp_magic.schema.validate import unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from types import FrameType
 
     from mcp_magic._host import Host
@@ -62,11 +64,12 @@ if TYPE_CHECKING:
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent, Decision, PlannedRequest, Request
-    from mcp_magic.ipython.cells import Cells, Circumstances
+    from mcp_magic.ipython.cells import CellRun, Cells, Circumstances, LatestCell
     from mcp_magic.ipython.commandline import Invocation
+    from mcp_magic.ipython.pages import Place
     from mcp_magic.ipython.settings import Settings
     from mcp_magic.schema.fields import Field
-    from mcp_magic.ui.question import Panel, Replace
+    from mcp_magic.ui.question import Panel, Replace, Show
 
 
 # Asking with `input()`: in terminals, in consoles, and where a kernel cannot deliver clicks to a running cell.
@@ -466,8 +469,6 @@ T = TypeVar("T")
 
 Way = Literal["panel", "input", "nobody"]
 
-AWAITED_CLICKS = (7, 4)  # the first version of ipykernel that delivers widget messages to a cell that awaits
-SUBSHELL_CLICKS = (7, 0)  # the first version of ipykernel that delivers them to a subshell
 SUBSHELL_SECONDS = 2.0  # that a frontend has to make a subshell once it shows a widget; JupyterLab takes 0.1 s
 POLL_SECONDS = 0.02
 EARLIER = 0.05  # seconds by which a question ends before the hook's deadline, to tell a time-out from Interrupt
@@ -492,21 +493,22 @@ def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
 class NotebookApprover:
     """The host's approver: asks about a call, or about all calls of a plan at once."""
 
-    def __init__(self, ask: Callable[[Question, float], Awaitable[Reply]], consent: Consent) -> None:
-        self._ask = ask
+    def __init__(self, asking: Asking, consent: Consent) -> None:
+        self._asking = asking
         self._consent = consent
 
     async def __call__(self, request: Request) -> Decision:
         """Ask whether a call may run."""
         from mcp_magic.ask.approval import approval_question, decision_of
 
-        return decision_of(request, await self._ask(approval_question(request), self._consent.timeout))
+        ask = self._asking.ask_outside if is_outside(request.asker) else self._asking.ask
+        return decision_of(request, await ask(approval_question(request), self._consent.timeout))
 
     async def plan(self, calls: Sequence[PlannedRequest]) -> dict[int, Decision]:
         """Ask which calls of a plan may run."""
         from mcp_magic.ask.approval import plan_decisions, plan_question
 
-        return plan_decisions(calls, await self._ask(plan_question(calls), self._consent.timeout))
+        return plan_decisions(calls, await self._asking.ask(plan_question(calls), self._consent.timeout))
 
 
 class Asking:
@@ -517,7 +519,9 @@ class Asking:
         self._settings = settings
         self._host = host
         self._hooks: list[tuple[object, str, object]] = []
-        self._panels: dict[str, Panel] = {}
+        self._pages = Pages(cells, settings)
+        self._panels: dict[str, Panel] = {}  # by the run of the cell that they stand below; "" below none
+        self._panel_cells: dict[str, str] = {}  # the cell of each
         self._without_subshells: set[str] = set()
         self._wants_replies: dict[str, bool] = {}
 
@@ -525,7 +529,7 @@ class Asking:
         """Become the hooks of the host, except those that the user has set."""
         host = self._host
         self._hooks = [
-            (host.consent, "approver", NotebookApprover(self.ask, host.consent)),
+            (host.consent, "approver", NotebookApprover(self, host.consent)),
             (host.elicitation, "elicitor", self.elicit),
             (host.sampling, "sampler", ModelSampler(model)),
             (host.sampling, "reviewer", self),
@@ -539,6 +543,7 @@ class Asking:
         # where the user cannot be asked, a replay repeats the recorded answer
         deck.asks = lambda: how_to_ask(self._cells.circumstances(), self._settings.ask_with) != "nobody"
         deck.tell = self._tell
+        self._cells.started.append(self._show_panels_again)
         self._cells.ended.append(self._close_panels)
 
     def _tell(self, text: str) -> None:
@@ -549,6 +554,7 @@ class Asking:
 
     def uninstall(self) -> None:
         """Undo `install`."""
+        self._cells.started.remove(self._show_panels_again)
         self._cells.ended.remove(self._close_panels)
         for owner, name, hook in self._hooks:
             if getattr(owner, name) is hook:
@@ -572,6 +578,41 @@ class Asking:
             return Reply(reason=question.refused, by="default")
         with shown_paused():
             return await self._ask(question, until, way)
+
+    async def ask_outside(self, question: Question, seconds: float) -> Reply:
+        """Ask about a call that no cell makes: below the latest cell of a page that is open, and in the explorer.
+
+        Only in a panel: a line of `input()` would stop the cell that runs, and Ctrl-C would end it. A reply by
+        "default" says why the user cannot be asked, to the client. Interrupt ends cells, and not this question.
+
+        Raises TimeoutError if the time is up.
+        """
+        until = asyncio.get_running_loop().time() + seconds - EARLIER
+        try:
+            async with asyncio.timeout_at(until):
+                place = await self._pages.place()
+            context = place.cell.context.copy() if place.cell is not None else copy_context()
+            asking = asyncio.create_task(self._in_place(question, until, place), context=context)
+            return await self._pages.while_open(place, asking)
+        except NowhereError as error:
+            return Reply(reason=str(error), by="default")
+
+    async def _in_place(self, question: Question, until: float, place: Place) -> Reply:
+        from mcp_magic.ui.question import Panel
+
+        if place.cell is not None:
+            panel = self._panel(self._cells.run(place.cell.request), partial(self._show_at, place.cell))
+        else:
+            panel = self._panels.setdefault("", Panel(lambda bundle: lambda other: None))
+        for board in place.boards:
+            board.show_questions(panel.widget)
+        try:
+            return await panel.ask(question, until)
+        finally:
+            if not panel.waiting:
+                for board in place.boards:
+                    board.hide_questions(panel.widget)
+            self._close_panels()
 
     async def _ask(self, question: Question, until: float, way: Way) -> Reply:
         loop = asyncio.get_running_loop()
@@ -676,21 +717,42 @@ class Asking:
 
     async def _in_panel(self, question: Question, until: float) -> Reply:
         """Ask in the panel of the cell, which is closed when the cell has ended and nothing waits any more."""
-        from mcp_magic.ui.question import Panel
-
-        cell = self._cells.parent().get("header", {}).get("msg_id", "")
-        if cell not in self._panels:
-            self._panels[cell] = Panel(show_below)
         try:
-            return await self._panels[cell].ask(question, until)
+            return await self._panel(self._cells.run(), show_below).ask(question, until)
         finally:
             self._close_panels()
+
+    def _panel(self, run: CellRun, show: Show) -> Panel:
+        """Return the panel of a run of a cell, which `show` shows there."""
+        from mcp_magic.ui.question import Panel
+
+        if run.run not in self._panels:
+            self._panels[run.run] = Panel(show)
+            self._panel_cells[run.run] = run.cell
+        return self._panels[run.run]
+
+    def _show_at(self, cell: LatestCell, bundle: dict[str, Any]) -> Replace:
+        with self._cells.below(cell):
+            return show_below(bundle)
+
+    def _show_panels_again(self) -> None:
+        """Show the panels again that wait below an earlier run of the cell that begins, or below a deleted cell."""
+        run = self._cells.run()
+        for message, panel in self._panels.items():
+            if (
+                panel.waiting
+                and message != run.run
+                and self._panel_cells.get(message) in {run.cell, *run.deleted} - {""}
+            ):
+                panel.show_again(partial(self._show_at, next(reversed(self._cells.pages.values()))))
+                self._panel_cells[message] = run.cell
 
     def _close_panels(self) -> None:
         """Close the panels of cells that have ended and wait for nothing."""
         for cell, panel in list(self._panels.items()):
             if not panel.waiting and not self._cells.is_running(cell):
                 del self._panels[cell]
+                self._panel_cells.pop(cell, None)
                 panel.close()
 
 

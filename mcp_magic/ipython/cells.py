@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CONTEXTS = (7, 0)  # the first version of ipykernel whose output goes by the context
+MAX_PAGES = 8  # pages whose latest cells are remembered; a page that is loaded again is another one
+
 # Which cell asks, and what its frontend supports.
 #
 # ipykernel keeps, for each task, the message that caused it (its "parent"). The parent of a cell says whether the
@@ -43,6 +46,13 @@ class Circumstances:
     subshells: bool = False  # whether the frontend sends widget messages to a subshell
 
 
+class LatestCell(NamedTuple):
+    """The latest cell of a page: output from its context appears below it."""
+
+    context: Context
+    request: dict[str, Any]
+
+
 class Cells:
     """Follows the cells of a shell."""
 
@@ -51,6 +61,7 @@ class Cells:
         self._running: dict[str, dict[str, Any]] = {}
         self._with_widgets: set[str] = set()
         self.latest: Context | None = None  # output from the context of the latest cell appears below it
+        self.pages: dict[str, LatestCell] = {}  # the latest cell of each page, by its session, the latest last
         self.started: list[Callable[[], None]] = []  # callbacks that run when a cell begins
         self.ended: list[Callable[[], None]] = []  # callbacks that run when a cell has ended
         self._ended_at = 0.0
@@ -75,7 +86,12 @@ class Cells:
         self._running[header["msg_id"]] = parent
         self.latest = copy_context()
         if _names_a_cell(parent):
-            self._with_widgets.add(header.get("session", ""))
+            session = header.get("session", "")
+            self._with_widgets.add(session)
+            self.pages.pop(session, None)
+            self.pages[session] = LatestCell(self.latest, parent)
+            if len(self.pages) > MAX_PAGES:
+                del self.pages[next(iter(self.pages))]
         for callback in list(self.started):
             callback()
 
@@ -104,6 +120,23 @@ class Cells:
         """The time (of `time.monotonic()`) since when no cell runs; infinite while one does."""
         return math.inf if self._running else self._ended_at
 
+    @property
+    def takes_input(self) -> bool:
+        """Whether the frontend that ran the latest cell takes input."""
+        parent = self.latest.run(self.parent) if self.latest is not None else {}
+        return bool(parent.get("content", {}).get("allow_stdin", False))
+
+    @property
+    def has_subshell(self) -> bool:
+        """Whether a frontend uses a subshell."""
+        manager = getattr(getattr(self.kernel, "shell_channel_thread", None), "manager", None)
+        return manager is not None and bool(manager.list_subshell())
+
+    @property
+    def things(self) -> list[Any]:
+        """What cells show and has to be closed, the latest last."""
+        return [thing for _, things in _things.values() for thing in things]
+
     def parent(self) -> dict[str, Any]:
         """Return the message that caused the current task."""
         get_parent = getattr(self.kernel, "get_parent", None)
@@ -112,13 +145,30 @@ class Cells:
         # JupyterLite's kernel has a single channel and takes no channel name
         return (get_parent("shell") if signature(get_parent).parameters else get_parent()) or {}
 
-    def run(self) -> CellRun:
-        """Return the running cell and its run, as the frontend's request names them.
+    @contextmanager
+    def below(self, cell: LatestCell) -> Iterator[None]:
+        """Let output of this block appear below a cell.
+
+        ipykernel 7 goes by the context. Before it, output belongs to the message that was handled last, also of a page.
+        """
+        publisher = getattr(self._shell, "display_pub", None)
+        if self.kernel is None or kernel_version() >= CONTEXTS or publisher is None:
+            yield
+            return
+        before = publisher.parent_header
+        publisher.set_parent(cell.request)
+        try:
+            yield
+        finally:
+            publisher.parent_header = before
+
+    def run(self, request: dict[str, Any] | None = None) -> CellRun:
+        """Return the running cell and its run, as the frontend's request names them; or those of another request.
 
         JupyterLab, Notebook 7 and VS Code send `metadata.cellId`; JupyterLab and Notebook 7 also send
         `metadata.deletedCells`. A terminal and nbclient name no cell.
         """
-        request = self.parent()
+        request = self.parent() if request is None else request
         metadata, header = request.get("metadata") or {}, request.get("header") or {}
         deleted = metadata.get("deletedCells")
         return CellRun(

@@ -739,7 +739,8 @@ class Explorer:
         style = make(ipywidgets.HTML, "label", value=STYLE + FORM_STYLE + EXPLORER_STYLE)
         grid = make(hbox, "", children=(self.items.widget, self.detail.widget), _dom_classes=("mcp-explorer-found",))
         tools = make(hbox, "line", children=(self.filter.search, self.filter.kinds, self.refresh_button))
-        parts = (style, self.servers.widget, self.status, tools, grid)
+        self._questions = make(vbox, "")
+        parts = (style, self._questions, self.servers.widget, self.status, tools, grid)
         self.widget = make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
 
     @property
@@ -837,6 +838,16 @@ class Explorer:
         self.status.value = line(text, error=is_error)
         if is_error:
             self.update()  # not later: what was clicked has ended
+
+    def show_questions(self, widget: Any) -> None:
+        """Show a widget with questions above the servers. Idempotent."""
+        if not self.closed and widget not in self._questions.children:
+            self._questions.children = (*self._questions.children, widget)
+
+    def hide_questions(self, widget: Any) -> None:
+        """Show it no more. Idempotent."""
+        if not self.closed:
+            self._questions.children = tuple(other for other in self._questions.children if other is not widget)
 
     async def wait(self) -> None:
         """Wait until all clicks are handled."""

@@ -638,6 +638,12 @@ class Panel:
         """Close the widgets."""
         self._scope.close()
 
+    def show_again(self, show: Show) -> None:
+        """Show the panel in another place, if it is shown: the output that it stood in is gone."""
+        self._show = show
+        if self._replace is not None:
+            self._display()
+
     async def ask(self, question: Question, until: float | None = None) -> Reply:
         """Show a question and wait for the reply until a time of the event loop; a cancelled wait leaves a line.
 
@@ -686,13 +692,16 @@ class Panel:
         cards = (card.widget for card in self._cards)
         self.widget.children = (self._lines.widget, self._heading.widget, *several, *cards)
         if self._replace is None:
-            question = self._cards[0].question
-            about = question.full_part(question.values)
-            static = {"text/html": about.html, "text/plain": question.saved or about.plain}
-            self._replace = self._show({**widget_view(self.widget), **static})
+            self._display()
             self._heading.start(self._context)
         if asyncio.get_running_loop().time() - self._answered_at < FOCUS_SECONDS:  # the user types nowhere else
             self._context.copy().run(self._cards[0].focus)
+
+    def _display(self) -> None:
+        question = self._cards[0].question
+        about = question.full_part(question.values)
+        static = {"text/html": about.html, "text/plain": question.saved or about.plain}
+        self._replace = self._show({**widget_view(self.widget), **static})
 
     def _buttons_for(self, cards: tuple[Card, ...], scope: WidgetScope) -> ForAll:
         """Return the buttons that decide these cards."""

@@ -50,6 +50,7 @@ TESTED_ELSEWHERE = {
     "flight/questions": "tests/ask/test_elicitation.py",
     "flight/request": "tests/flight/test_progress.py",
     "ipython/cells": "tests/kernel/test_approval.py",
+    "ipython/pages": "tests/kernel/test_outside.py",
     "ipython/preload": "tests/kernel/test_loading.py",
     "ipython/views": "tests/kernel/test_views.py",
     "langchain/variants": "tests/evaluation/test_surface.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from dataclasses import dataclass, field
 from queue import Empty
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["VIEW", "Frontend", "Person", "Shown"]
 
 VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGETS = "jupyter.widget"
+"""The only target of comms that a page knows."""
 
 
 @dataclass
@@ -49,10 +52,14 @@ class Frontend:
     Args:
         kernel: A kernel with a client.
         subshells: Whether the messages of widgets are sent to a subshell, where the kernel has them.
+
+    Attributes:
+        is_open: Whether a page is open, which closes comms whose target it does not know.
     """
 
     def __init__(self, kernel: Kernel, *, subshells: bool = True) -> None:
         self.kernel = kernel
+        self.is_open = True
         self.models: dict[str, dict[str, Any]] = {}
         self.sent: dict[str, list[dict[str, Any]]] = {}  # by model: the messages that its kernel side sent
         info = kernel.info()
@@ -89,6 +96,10 @@ class Frontend:
                 continue
             heard = time.monotonic()
             self._take(message)
+
+    def load_again(self) -> None:
+        """Become another page of the same notebook, as loading it again does."""
+        self.kernel.client.session.session = uuid.uuid4().hex
 
     def has(self, description: str, cell: Shown | None = None, count: int = 1) -> list[str]:
         """Wait until so many buttons (or boxes) of this name are shown, anywhere or below a cell; return their ids."""
@@ -227,7 +238,10 @@ class Frontend:
             cell.done = True
 
     def _take_comm(self, kind: str, content: dict[str, Any]) -> None:
-        if kind == "comm_open":
+        if kind == "comm_open" and content["target_name"] != WIDGETS:
+            if self.is_open:
+                self.kernel.send("comm_close", {"comm_id": content["comm_id"], "data": {}})
+        elif kind == "comm_open":
             self._open_subshell()
             self.models[content["comm_id"]] = dict(content["data"]["state"])
         elif kind == "comm_close":
