@@ -7,9 +7,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp_magic.display.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MRO: Final[Any] = type.__dict__["__mro__"]
 _NAME: Final[Any] = type.__dict__["__name__"]
@@ -30,12 +33,18 @@ def bases(kind: type) -> tuple[type, ...]:
     return mro
 
 
+def members(kind: type) -> Mapping[str, Any]:
+    """Return what a class itself defines, by name."""
+    own: Mapping[str, Any] = _MEMBERS.__get__(kind)
+    return own
+
+
 def member(kind: type, name: str) -> Any:
     """Return what a class, or one that it is derived from, defines under a name; None if nothing."""
     for base in bases(kind):
-        members = _MEMBERS.__get__(base)
-        if name in members:
-            return members[name]
+        own = members(base)
+        if name in own:
+            return own[name]
     return None
 
 

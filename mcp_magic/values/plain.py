@@ -169,17 +169,17 @@ class Writer:
         if value.size > max(self._nodes, 0):
             return self._cut("it has more than can be read at once")
         if value.dtype.kind in "mM":
-            value = _in_microseconds(value)
+            value = in_microseconds(value)
         return self.plain(value.tolist(), depth)
 
     def _numpy_scalar(self, value: Any) -> Any:
         if value.dtype.kind in "mM":
-            value = _in_microseconds(value)
+            value = in_microseconds(value)
         item = value.item()
         return f"<{class_name(type(value))}>" if type(item) is type(value) else self.plain(item)
 
 
-def _in_microseconds(value: Any) -> Any:
+def in_microseconds(value: Any) -> Any:
     """Return times of numpy that `tolist` and `item` do not make plain integers of."""
     unit, _ = loaded("numpy", "datetime_data")(value.dtype)
     return value.astype(f"{value.dtype.kind}8[us]") if unit in ("ns", "ps", "fs", "as") else value

@@ -23,7 +23,7 @@ from mcp_magic.values.vectors import Vector
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.values.tables import Table
+    from mcp_magic.values.rows import Table
     from mcp_magic.values.vectors import Kind
 
 LENGTH = 2_000  # most characters of a query

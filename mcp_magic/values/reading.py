@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,19 @@ from mcp_magic.config.masking import Concealed
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.results.results import ResourceResult, ToolResult
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import attributes, bases, class_name
+from mcp_magic.values.classes import attributes, bases, class_name, loaded
+from mcp_magic.values.frames import series_outline
+from mcp_magic.values.images import image_words, is_image
 from mcp_magic.values.plain import Writer, field_names, label
-from mcp_magic.values.tables import MAX_NAMES, Lines, Table, table_of
+from mcp_magic.values.rows import MAX_NAMES, Lines
+from mcp_magic.values.tables import table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcp_magic.values.rows import Table
 
 LIMIT = 20_000  # characters of an answer, if the reader names no other limit
 
@@ -37,6 +44,18 @@ CELL = 2_000  # most characters of a cell that is read
 MOST_COLUMNS = 50  # columns that are read or described if none are named
 
 LISTED_NAMES = 6  # names of columns in a list of values
+
+HEAD_LINES = 20  # lines in the description of a value that is no table
+
+SAMPLE, MOST_ROWS = 100_000, 20_000_000
+"""Rows of a column of objects that statistics are made of, and of an array."""
+
+MOST_CHARACTERS = 5_000_000  # of the texts of a nested value
+
+Rows = str | Sequence[int]
+"""`"20:40"`, or `[20, 40]`."""
+
+RESULTS = (ToolResult, ResourceResult)
 
 
 @dataclass(frozen=True)
@@ -54,17 +73,21 @@ class Reader:
     def summary(self, value: Any) -> str:
         """Return the type, shape and size of a value on one line, by cheap means."""
         shape, size = shape_of(value)
-        return ", ".join(filter(None, (class_name(type(value)), shape, size)))
+        return ", ".join(filter(None, (class_name(type(value)), self.hide(shape), size)))
 
-    def read(self, value: Any, *, rows: str = "", columns: Sequence[str] = (), query: str = "") -> str:
+    def read(
+        self, value: Any, name: str = "it", *, rows: Rows = "", columns: Sequence[str] = (), query: str = ""
+    ) -> str:
         """Return rows of a table as CSV, or lines of a text or of JSON.
 
         Raises:
             ArgumentsError: There is no such column, `rows` is no range, or the query is not valid.
         """
-        return self.read_table(self._table(value), rows=rows, columns=columns, query=query)
+        if is_image(value):
+            raise ArgumentsError(f"{name} is an image, which has no rows, columns and query")
+        return self.read_table(self._table(value, name), rows=rows, columns=columns, query=query)
 
-    def read_table(self, table: Table, *, rows: str = "", columns: Sequence[str] = (), query: str = "") -> str:
+    def read_table(self, table: Table, *, rows: Rows = "", columns: Sequence[str] = (), query: str = "") -> str:
         """Return rows of a table; see `read`."""
         span = row_range(rows, len(table))
         numbers: Sequence[int] = span
@@ -90,32 +113,64 @@ class Reader:
             notes.append(f"masked, as the name is a secret's: {join_names(part.masked)}")
         return "\n".join([f"[{'; '.join([note, *notes])}]", part.text])
 
-    def describe(self, value: Any, name: str) -> str:
-        """Return the shape, the columns and the head of a value."""
-        table = table_of(value)
+    def describe(self, value: Any, name: str, columns: Sequence[str] = ()) -> str:
+        """Return the shape of a value, its columns with types and statistics, and its head."""
         lines = [f"{name}: {self.summary(value)}"]
+        if is_image(value):
+            return "\n".join([*lines, "An image: `read_value` shows it."])
+        parts = result_parts(value)
+        if len(parts) > 1:
+            return "\n".join([*lines, *(f"{name}.{part}: {shape_text(table)}" for part, table in parts.items())])
+        table = next(iter(parts.values()), None) or table_of(value)
         if table is None:
-            lines.append(self.read_table(self._table(value), rows=f"0:{HEAD_ROWS * 4}"))
+            lines.append(self.read_table(self._table(value, name), rows=f"0:{HEAD_LINES}"))
             return "\n".join(lines)
-        positions = table.positions(())[:MOST_COLUMNS]
-        lines += [f"{self._name(table, at)}: {table.dtype(at)}" for at in positions]
-        rest = len(table.columns) - len(positions)
-        if rest:
-            lines.append(f"and {rest:,} more columns")
+        positions = table.positions(columns)
+        rest = len(positions) - MOST_COLUMNS
+        positions = positions[:MOST_COLUMNS]
+        lines += [self._column(table, position) for position in positions]
+        if rest > 0:
+            lines.append(f"and {plural(rest, 'columns')} more, described if they are named as columns")
         head = self._part(table, range(min(HEAD_ROWS, len(table))), positions)
-        return "\n".join([*lines, "", f"It begins with:\n{head.text}" if len(table) else "It has no rows."])
+        return "\n".join([*lines, f"It begins with:\n{head.text}" if len(table) else "It has no rows."])
+
+    def _column(self, table: Table, position: int) -> str:
+        """Return the name, the type and the statistics of a column."""
+        from mcp_magic.values.statistics import statistics_text
+
+        name, dtype = self._name(table, position), table.dtype(position)
+        if is_secret_name(name):
+            return f"{name}: {dtype}, masked"
+        count = len(table)
+        vector = table.vector(position, range(min(count, SAMPLE)))
+        if count > SAMPLE and vector.kind in ("number", "time", "truth") and count <= MOST_ROWS and table.is_array:
+            vector = table.vector(position, range(count))
+        text = statistics_text(vector, self.hide)
+        part = f" (of the first {SAMPLE:,} rows)" if text and len(vector.values) < count else ""
+        return ", ".join(filter(None, (f"{name}: {dtype}", text))) + part
 
     def _name(self, table: Table, position: int) -> str:
         return one_line(self.hide(table.columns[position]), 200)
 
-    def _table(self, value: Any) -> Table:
+    def _table(self, value: Any, name: str) -> Table:
         """Return a value as a table: its own rows, else the lines of its text or of its JSON."""
-        if str in bases(type(value)) and type(value) is not Concealed:
+        kind = type(value)
+        if str in bases(kind) and kind is not Concealed:
             return Lines(self.hide(str.__str__(value)))
-        table = table_of(value)
+        parts = result_parts(value)
+        if len(parts) > 1:
+            raise ArgumentsError(
+                f"{name} has several tables; read one of them as {name}.TABLE: {join_names(parts, MAX_NAMES)}"
+            )
+        table = next(iter(parts.values()), None) or table_of(value)
         if table is not None:
             return table
-        plain = Writer(hide=self.hide, characters=5_000_000).plain(value)
+        if kind in RESULTS:
+            value = "\n".join(value.texts) if value.data is None or type(value.data) is str else value.data
+            return self._table(value, name)
+        plain = Writer(hide=self.hide, characters=MOST_CHARACTERS).plain(value)
+        if plain == f"<{class_name(kind)}>":
+            raise ArgumentsError(_unreadable(kind, name))
         return Lines(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, indent=1))
 
     def _part(
@@ -158,15 +213,27 @@ class _Part:
 _RANGE = re.compile(r"\s*(-?\d{1,18})?\s*(:?)\s*(-?\d{1,18})?\s*")
 
 
-def row_range(text: str, length: int) -> range:
-    """Read `START:STOP`, where each may be left out, or one number.
+def _unreadable(kind: type, name: str) -> str:
+    if kind is loaded("polars", "LazyFrame"):
+        return f"{name} is a LazyFrame, and is not computed for a reader; the person can share its `.collect()`"
+    return (
+        f"{name} is of the class {class_name(kind)}, which is not read; "
+        "the person can share its data as a DataFrame, an array, a dict, a list or a text"
+    )
 
-    >>> row_range("1:3", 10), row_range("-2:", 10), row_range("4", 10), row_range("", 10)
-    (range(1, 3), range(8, 10), range(4, 5), range(0, 10))
+
+def row_range(rows: Rows, length: int) -> range:
+    """Read `START:STOP`, where each may be left out, or one number; or `[START, STOP]`.
+
+    >>> row_range("1:3", 10), row_range("-2:", 10), row_range("4", 10), row_range("", 10), row_range([1, 3], 10)
+    (range(1, 3), range(8, 10), range(4, 5), range(0, 10), range(1, 3))
     """
-    match = _RANGE.fullmatch(text)
+    if not isinstance(rows, str):
+        is_range = len(rows) == 2 and all(type(number) is int for number in rows)
+        rows = f"{rows[0]}:{rows[1]}" if is_range else "no range"
+    match = _RANGE.fullmatch(rows)
     if match is None or (match[3] and not match[2]):
-        raise ArgumentsError(f"rows is START:STOP, counted from 0, such as 20:40; not {one_line(text, 40)!r}")
+        raise ArgumentsError(f"rows is START:STOP, counted from 0, such as 20:40; not {one_line(rows, 40)!r}")
     start, stop = (int(number) if number else None for number in (match[1], match[3]))
     if start is not None and not match[2]:
         stop = start + 1 or None
@@ -209,7 +276,7 @@ def part_of(value: Any, path: str, name: str) -> Any:
             near = did_you_mean(key, parts)
             there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else ""
             raise ArgumentsError(f"{one_line(name, 60)} has no part {one_line(key, 60)!r}.{there}")
-        value, path = MASK if is_secret_name(key) else parts[key], path[len(key) + 1 :]
+        value, path = parts[key], path[len(key) + 1 :]
     raise ArgumentsError(f"{one_line(name, 60)} has no part so deep")
 
 
@@ -217,6 +284,9 @@ def parts_of(value: Any) -> Mapping[str, Any]:
     """Return the parts of a value by name, {} if it has none."""
     kind = type(value)
     above = bases(kind)
+    if kind in RESULTS:
+        parts = dict(value.tables)
+        return parts if parts or type(value.data) is not dict else value.data
     if dict in above:
         return {label(key): item for key, item in dict.items(value)}
     names = field_names(kind)
@@ -226,6 +296,14 @@ def parts_of(value: Any) -> Mapping[str, Any]:
         if base in above:
             return {str(number): item for number, item in enumerate(base.__iter__(value))}
     return {}
+
+
+def result_parts(value: Any) -> dict[str, Table]:
+    """Return the tables of a result by name; {} for other values."""
+    if type(value) not in RESULTS:
+        return {}
+    tables = {name: table_of(rows) for name, rows in value.tables.items() if not rows.single}
+    return {name: table for name, table in tables.items() if table is not None}
 
 
 # Shapes and sizes in a list of values, by cheap means.
@@ -247,9 +325,30 @@ def shape_of(value: Any) -> tuple[str, str]:
         if base in above:
             count = base.__len__(value)
             return ("", size_text(count)) if base in (bytes, bytearray) else (plural(count, "items"), "")
+    if kind in RESULTS:
+        return _shape_of_result(value), size_text(sum(map(len, value.texts)))
+    if is_image(value):
+        return image_words(value), ""
+    series = series_outline(value)
+    if series is not None:
+        return plural(series[0], "rows"), size_text(series[1])
     table = table_of(value)
     if table is None:
         return "", ""
-    names = join_names(table.columns[: LISTED_NAMES + 1], LISTED_NAMES) if len(table.columns) <= LISTED_NAMES else ""
-    columns = f"{plural(len(table.columns), 'columns')}{f' ({names})' if names else ''}"
-    return f"{plural(len(table), 'rows')} x {columns}", "" if table.size is None else size_text(table.size)
+    size = table.size
+    return shape_text(table), "" if size is None else size_text(size)
+
+
+def _shape_of_result(result: Any) -> str:
+    """Return what a result has, without searching it for tables."""
+    source = ":".join(filter(None, (result.server, getattr(result, "tool", ""))))
+    images = len(result.images)
+    kinds = [plural(len(result.texts), "texts"), plural(images, "images") if images else ""]
+    return ", ".join(filter(None, (f"of {one_line(source, 80)}" if source else "", *kinds)))
+
+
+def shape_text(table: Table) -> str:
+    """Return the shape of a table in words, with its columns if these are few."""
+    count = len(table.columns)
+    names = f" ({join_names(table.columns, LISTED_NAMES)})" if 0 < count <= LISTED_NAMES else ""
+    return f"{plural(len(table), table.noun)} x {plural(count, 'columns')}{names}"

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_magic._text import plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError
-from mcp_magic.values.reading import LIMIT, Reader, part_of, row_range
+from mcp_magic.schema.secrets import MASK, is_secret_name
+from mcp_magic.values.classes import class_name
+from mcp_magic.values.images import image_of, is_image, size_of
+from mcp_magic.values.reading import LIMIT, RESULTS, Reader, part_of, row_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +75,8 @@ class ValueTool:
         return {"name": self.name, "description": self.description, "parameters": dict(self.schema)}
 
 
+MOST_IMAGES = 5  # of one result
+
 NOTHING_SHARED = "No value is shared. The person shares one with `%mcp share NAME` in the notebook."
 
 
@@ -90,7 +95,7 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
             return _text(NOTHING_SHARED)
         search = _string(arguments, "search").casefold()
         names = [name for name in names if search in name.casefold()]
-        numbers = row_range(_string(arguments, "rows"), len(names))
+        numbers = row_range(_rows(arguments), len(names))
         lines: list[str] = []
         room = reader.limit
         for number in numbers:
@@ -107,53 +112,59 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
 
     def describe_value(arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
         name, value = _named(arguments, values)
-        return _text(reader.describe(value, one_line(name, 100)))
+        return _text(reader.describe(value, name, _columns(arguments)))
 
     def read_value(arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
-        _, value = _named(arguments, values)
-        columns = arguments.get("columns") or []
-        if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
-            raise ArgumentsError('columns is a list of names, such as ["city", "price"]')
-        rows, query = _string(arguments, "rows"), _string(arguments, "query")
-        return _text(reader.read(value, rows=rows, columns=columns, query=query))
+        name, value = _named(arguments, values)
+        rows, columns, query = _rows(arguments), _columns(arguments), _string(arguments, "query")
+        images = _images(value)
+        if images and not (rows or columns or query):
+            return _shown(name, value, images)
+        return _text(reader.read(value, name, rows=rows, columns=columns, query=query))
 
     return (
-        ValueTool("list_values", "List shared values", _LISTS, _schema(search=_SEARCH, rows=_PAGE), list_values),
-        ValueTool("describe_value", "Describe a shared value", _DESCRIBES, _schema("name", name=_NAME), describe_value),
-        ValueTool(
-            "read_value",
-            "Read a shared value",
-            _READS,
-            _schema("name", name=_NAME, rows=_ROWS, columns=_COLUMNS, query=_QUERY),
-            read_value,
-        ),
+        ValueTool("list_values", "List shared values", _LISTS, _LISTING, list_values),
+        ValueTool("describe_value", "Describe a shared value", _DESCRIBES, _DESCRIPTION, describe_value),
+        ValueTool("read_value", "Read a shared value", _READS, _READING, read_value),
     )
 
 
 _LISTS = "Lists the values of the notebook that are shared: name, type, shape, size."
-_DESCRIBES = "Describes a shared value: columns with types, and the first rows."
+_DESCRIBES = "Describes a shared value: columns with types and statistics, and the first rows."
 _READS = (
-    "Reads rows of a shared value as CSV, or lines of a text or of nested JSON. A long answer ends with how to read on."
+    "Reads rows of a shared value as CSV, or lines of a text or of nested JSON; figures and images as images. "
+    "Long answers end early and say how to read on."
 )
-_SEARCH = {"type": "string", "description": "only names with this text"}
-_PAGE = {"type": "string", "description": "START:STOP of the list, from 0, such as 100:200"}
-_NAME = {
-    "type": "string",
-    "description": "the name of a value or a handle, such as df or result_3; NAME.PART for a table or a member of it",
-}
-_ROWS = {"type": "string", "description": "START:STOP from 0, such as 20:40; -10: for the last ten"}
-_COLUMNS = {"type": "array", "items": {"type": "string"}, "description": "only these columns"}
-
-_QUERY = {
-    "type": "string",
-    "description": 'only rows that fit, such as: price > 10 and city in ["Oslo", "Rome"] and note is not null; '
-    '"text" in city searches; columns with blanks are written `unit price`; lines of a text are the column line',
-}
 
 
-def _schema(*required: str, **properties: Any) -> dict[str, Any]:
+def _schema(required: list[str], **properties: Any) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-    return schema | {"required": list(required)} if required else schema
+    return schema | {"required": required} if required else schema
+
+
+def _string_schema(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+_NAME = _string_schema("a value or a handle, such as df or result_3; NAME.PART for a table or a member of it")
+_COLUMNS = {"type": "array", "items": {"type": "string"}, "description": "only these columns"}
+_QUERY = _string_schema(
+    'only rows that fit, such as: price > 10 and city in ["Oslo", "Rome"] and note is not null; "text" in city '
+    "searches; columns with blanks are written `unit price`; lines of a text are the column line"
+)
+_LISTING = _schema(
+    [],
+    search=_string_schema("only names with this text"),
+    rows=_string_schema("START:STOP of the list, from 0, such as 100:200"),
+)
+_DESCRIPTION = _schema(["name"], name=_NAME, columns=_COLUMNS)
+_READING = _schema(
+    ["name"],
+    name=_NAME,
+    rows=_string_schema("START:STOP from 0, such as 20:40; -10: for the last ten"),
+    columns=_COLUMNS,
+    query=_QUERY,
+)
 
 
 def _named(arguments: Mapping[str, Any], values: Values) -> tuple[str, Any]:
@@ -162,7 +173,9 @@ def _named(arguments: Mapping[str, Any], values: Values) -> tuple[str, Any]:
     if not whole:
         raise ArgumentsError("name is missing; `list_values` lists the names")
     name, _, path = whole.partition(".")
-    return whole, part_of(values.get(name), path, name)
+    value = part_of(values.get(name), path, name)
+    is_masked = any(is_secret_name(part) for part in path.split("."))
+    return one_line(whole, 100), MASK if is_masked else value
 
 
 def _string(arguments: Mapping[str, Any], name: str) -> str:
@@ -172,6 +185,35 @@ def _string(arguments: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise ArgumentsError(f"{name} is a text")
     return value
+
+
+def _rows(arguments: Mapping[str, Any]) -> str | list[int]:
+    rows = arguments.get("rows")
+    return rows if isinstance(rows, list) else _string(arguments, "rows")
+
+
+def _columns(arguments: Mapping[str, Any]) -> list[str]:
+    columns = arguments.get("columns") or []
+    columns = [columns] if isinstance(columns, str) else columns
+    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        raise ArgumentsError('columns is a list of names, such as ["city", "price"]')
+    return columns
+
+
+def _images(value: Any) -> list[Any]:
+    """Return the images that a value is, or that a result without text has."""
+    if type(value) in RESULTS and not any(text.strip() for text in value.texts):
+        return list(value.images[:MOST_IMAGES])
+    return [value] if is_image(value) else []
+
+
+def _shown(name: str, value: Any, images: list[Any]) -> list[ContentBlock]:
+    from mcp_types import ImageContent
+
+    blocks = [image_of(image) for image in images]
+    words = "; ".join(size_of(block) for block in blocks)
+    content = [ImageContent(data=block.base64, mime_type=block.mime_type) for block in blocks]
+    return [*_text(f"[{name}: {class_name(type(value))}, {words}]"), *content]
 
 
 def _text(text: str) -> list[ContentBlock]:

@@ -66,6 +66,7 @@ TESTED_ELSEWHERE = {
     "session/wire": "tests/session/test_streams.py",
     "ui/widgets": "tests/ui/test_question.py",
     "values/reading": "tests/values/test_tools.py",
+    "values/rows": "tests/values/test_tables.py",
 }
 """Modules that are tested through another, and the file that does it."""
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.query import select
-from mcp_magic.values.tables import Table, table_of
+from mcp_magic.values.tables import table_of
+
+if TYPE_CHECKING:
+    from mcp_magic.values.rows import Table
 
 ROWS = [
     {"city": "Oslo", "n": 1, "price": 1.5, "ok": True, "unit price": 3, "when": datetime.date(2026, 1, 1), "mix": "a"},

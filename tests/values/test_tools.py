@@ -6,9 +6,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from mcp_types import CallToolResult, ImageContent, TextContent
 
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.results import ToolResult
 from mcp_magic.values.tools import value_tools
+from tests.support.sampling_servers import PIXEL
 
 
 class Namespace:
@@ -84,7 +87,7 @@ def test_a_read_ends_at_its_limit_and_says_how_to_read_on():
         ({"name": "x"}, "no shared value 'x'"),
         ({"name": "df", "columns": ["cty"]}, "no column 'cty'. Did you mean 'city'? There are: city, rain"),
         ({"name": "df", "rows": "a"}, "rows is START:STOP, counted from 0, such as 20:40; not 'a'"),
-        ({"name": "df", "columns": "city"}, 'columns is a list of names, such as ["city", "price"]'),
+        ({"name": "df", "columns": [1]}, 'columns is a list of names, such as ["city", "price"]'),
         ({"name": "df.shape"}, "df has no part 'shape'."),
         ({"name": "nest.b"}, "nest has no part 'b'. There are: a"),
     ],
@@ -138,3 +141,115 @@ def test_parts_with_a_secrets_name_are_masked():
     assert "sk-1" not in answer("read_value", values, name="config")
     assert "sesame" not in answer("describe_value", values, name="config")
     assert answer("read_value", values, name="flat") == "[rows 0 to 0 of 1]\nkey,value\ntoken,***"
+
+
+def test_a_description_has_columns_statistics_and_head():
+    assert answer("describe_value", Namespace(df=CITIES), name="df").splitlines()[1:] == [
+        "city: str, 3 different",
+        "rain: float64, 1 missing, 1.5 to 3, mean 2.25",
+        "It begins with:",
+        "city,rain",
+        "Oslo,1.5",
+        "Rome,",
+        "Bonn,3.0",
+    ]
+
+
+def test_a_wide_table_is_described_by_columns():
+    values = Namespace(wide=pd.DataFrame([range(60)], columns=[f"c{number}" for number in range(60)]), k={"token": 1})
+    lines = answer("describe_value", values, name="wide").splitlines()
+    assert lines[0].startswith("wide: DataFrame, 1 row x 60 columns, ")
+    assert lines[51] == "and 10 columns more, described if they are named as columns"
+    assert (
+        answer("describe_value", values, name="wide", columns="c55").splitlines()[1] == "c55: int64, 55 to 55, mean 55"
+    )
+    assert answer("read_value", values, name="wide").startswith(
+        "[rows 0 to 0 of 1; the first 50 of 60 columns, name others as columns]\nc0,"
+    )
+
+
+def result(*content: Any, **options: Any) -> ToolResult:
+    return ToolResult(CallToolResult(content=list(content), **options), server="s", tool="t")
+
+
+TABLES = {"users": [{"id": 1, "name": "a"}], "orders": [{"id": 1, "total": 2}, {"id": 2, "total": 3}]}
+
+
+def test_tables_of_a_result_are_read_by_name():
+    values = Namespace(result_1=result(TextContent(text="x"), structured_content=TABLES))
+    assert answer("describe_value", values, name="result_1").splitlines() == [
+        "result_1: ToolResult, of s:t, 1 text, 1 bytes",
+        "result_1.users: 1 row x 2 columns (id, name)",
+        "result_1.orders: 2 rows x 2 columns (id, total)",
+    ]
+    assert answer("read_value", values, name="result_1.orders", query="total > 2") == (
+        "[1 of 2 rows fit the query, here with their numbers]\nrow,id,total\n1,2,3"
+    )
+    with pytest.raises(ArgumentsError, match=r"several tables; read one of them as result_1\.TABLE: users, orders"):
+        answer("read_value", values, name="result_1")
+
+
+def test_a_result_is_its_table_its_json_or_its_text():
+    values = Namespace(
+        table=result(TextContent(text='[{"a": 1}]')),
+        nest=result(TextContent(text='{"a": {"b": [1, {"c": 2}]}}')),
+        text=result(TextContent(text="one"), TextContent(text="two")),
+    )
+    assert answer("read_value", values, name="table") == "[rows 0 to 0 of 1]\na\n1"
+    assert answer("read_value", values, name="nest", rows="0:2") == '[lines 0 to 1 of 10]\n{\n "a": {'
+    assert answer("read_value", values, name="nest.a.b.1") == "[rows 0 to 0 of 1]\nkey,value\nc,2"
+    assert answer("read_value", values, name="text") == "[lines 0 to 1 of 2]\none\ntwo"
+
+
+def test_images_are_image_blocks():
+    tools = {tool.name: tool for tool in value_tools()}
+    picture = result(ImageContent(data=PIXEL, mime_type="image/png"))
+    values = Namespace(picture=picture, image=picture.images[0])
+    for name, kind in (("picture", "ToolResult"), ("image", "Media")):
+        text, image = tools["read_value"].answer({"name": name}, values)
+        assert text.text == f"[{name}: {kind}, 1 x 1 pixels]"
+        assert (image.type, image.mime_type, image.data) == ("image", "image/png", PIXEL)
+    with pytest.raises(ArgumentsError, match="image is an image, which has no rows, columns and query"):
+        answer("read_value", values, name="image", rows="0:1")
+    assert answer("describe_value", values, name="image").endswith("An image: `read_value` shows it.")
+
+
+def test_what_is_not_read_says_what_can_be_shared():
+    rows = (number for number in range(3))
+    values = Namespace(rows=rows, thing=object())
+    assert answer("list_values", values) == "rows: generator\nthing: object"
+    for tool in ("describe_value", "read_value"):
+        with pytest.raises(ArgumentsError, match="rows is of the class generator, which is not read; the person can"):
+            answer(tool, values, name="rows")
+    assert list(rows) == [0, 1, 2]
+
+
+def test_known_secrets_are_masked_before_a_text_is_cut():
+    tools = {tool.name: tool for tool in value_tools(2_000, lambda text: text.replace("sesame", "***"))}
+    values = Namespace(
+        text="x" * 497 + "sesame" + "y" * 600,
+        df=pd.DataFrame({"a": ["x" * 1_997 + "sesame" + "y" * 5_000], "sesame": [1]}),
+        nest={"a": {"b": "sesame"}},
+    )
+    for name in values.names():
+        for tool in ("describe_value", "read_value"):
+            [block] = tools[tool].answer({"name": name}, values)
+            assert "ses" not in block.text
+            assert "***" in block.text
+    [block] = tools["list_values"].answer({}, values)
+    assert "sesame" not in block.text
+
+
+def test_a_cell_with_a_million_characters_is_cut():
+    values = Namespace(df=pd.DataFrame({"a": ["x" * 1_000_000, "y"]}))
+    text = answer("read_value", values, name="df")
+    assert text.startswith('[rows 0 to 1 of 2]\na\n"xxx')
+    assert text.endswith('… (1,000,000 characters)"\ny')
+    assert len(text) < 2_100
+
+
+def test_rows_and_columns_are_read_in_both_notations():
+    values = Namespace(df=CITIES)
+    expected = "[rows 1 to 1 of 3]\ncity\nRome"
+    assert answer("read_value", values, name="df", rows=[1, 2], columns="city") == expected
+    assert answer("read_value", values, name="df", rows="1:2", columns=["city"]) == expected

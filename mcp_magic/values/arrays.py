@@ -1,0 +1,138 @@
+"""Arrays of numpy and DataFrames of Polars as tables. An object of theirs exists only after its library is imported."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mcp_magic.display.text import one_line
+from mcp_magic.values.classes import attributes, bases, loaded
+from mcp_magic.values.plain import in_microseconds
+from mcp_magic.values.rows import MOST_COLUMNS, Table
+from mcp_magic.values.vectors import of_array, of_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp_magic.values.vectors import Vector
+
+
+class Array(Table):
+    """An array of numpy: rows along its first axis, columns along the others, or the fields of its records."""
+
+    is_array = True
+
+    def __init__(self, array: Any) -> None:
+        self._mask = attributes(array, ("_mask",)).get("_mask") if np.ma.MaskedArray in bases(type(array)) else None
+        if type(self._mask) is not np.ndarray:
+            self._mask = None
+        self._array = np.ndarray.view(array, np.ndarray)  # of a subclass, too
+        self._places: list[Any]
+        if self._array.dtype.names and self._array.ndim == 1:
+            self._places = list(self._array.dtype.names[:MOST_COLUMNS])
+            self.columns = list(self._places)
+        elif self._array.ndim == 1:
+            self._places, self.columns = [()], ["value"]
+        else:
+            self._places = list(islice(product(*map(range, self._array.shape[1:])), MOST_COLUMNS))
+            self.columns = [",".join(map(str, place)) for place in self._places]
+
+    def __len__(self) -> int:
+        return int(self._array.shape[0])
+
+    def _column(self, array: Any, position: int) -> Any:
+        place = self._places[position]
+        return array[place] if type(place) is str else array[(slice(None), *place)]
+
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows."""
+        index: Any = slice(rows.start, rows.stop, rows.step) if type(rows) is range else list(rows)
+        part = self._column(self._array, position)[index]
+        cells: list[Any] = (in_microseconds(part) if part.dtype.kind in "mM" else part).tolist()
+        if self._mask is None:
+            return cells
+        mask = self._column(self._mask, position)[index].tolist()
+        return [None if missing else cell for cell, missing in zip(cells, mask, strict=True)]
+
+    def vector(self, position: int, rows: range) -> Vector:
+        """Return the values of a column in some rows as an array of one kind."""
+        part = self._column(self._array, position)[rows.start : rows.stop : rows.step]
+        if part.ndim != 1 or part.dtype.kind == "O":
+            return super().vector(position, rows)
+        mask = None if self._mask is None else self._column(self._mask, position)[rows.start : rows.stop : rows.step]
+        return of_array(part, mask)
+
+    def dtype(self, position: int) -> str:
+        """Return the type of a column."""
+        return one_line(str(self._column(self._array, position).dtype), 60)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its values."""
+        return self._array.nbytes
+
+
+class PolarsFrame(Table):
+    """A DataFrame of Polars."""
+
+    is_array = True
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.columns = list(frame.columns)
+
+    def __len__(self) -> int:
+        return int(self._frame.height)
+
+    def _part(self, position: int, rows: Sequence[int]) -> Any:
+        column = self._frame.to_series(position)
+        if type(rows) is range and rows.step == 1:
+            return column.slice(rows.start, len(rows))
+        return column.gather(list(rows))
+
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows."""
+        cells: list[Any] = self._part(position, rows).to_list()
+        return cells
+
+    def vector(self, position: int, rows: range) -> Vector:
+        """Return the values of a column in some rows as an array of one kind."""
+        part = self._part(position, rows)
+        name = str(part.dtype.base_type())
+        if name in _NUMBERS:
+            return of_array(part.fill_null(0).to_numpy(), part.is_null().to_numpy())
+        if name == "Boolean":
+            return of_array(part.fill_null(value=False).to_numpy(), part.is_null().to_numpy())
+        if name in ("Date", "Datetime"):
+            if getattr(part.dtype, "time_zone", None) is not None:
+                part = part.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+            return of_array(part.cast(loaded("polars", "Datetime")("us")).to_numpy())
+        if name in ("Categorical", "Enum"):
+            part = part.cast(loaded("polars", "String"))
+        return of_cells(part.to_list())
+
+    def dtype(self, position: int) -> str:
+        """Return the type of a column."""
+        return one_line(str(self._frame.to_series(position).dtype), 60)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its columns, about."""
+        return int(self._frame.estimated_size())
+
+
+_NUMBERS = frozenset(["Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64"])
+
+
+def array_table(value: Any) -> Table | None:
+    """Return an array of numpy or a table of Polars as a table; None for others."""
+    kind = type(value)
+    if np.ndarray in bases(kind):
+        return Array(value) if np.ndarray.view(value, np.ndarray).ndim else None
+    if kind is loaded("polars", "DataFrame"):
+        return PolarsFrame(value)
+    if kind is loaded("polars", "Series"):
+        return PolarsFrame(value.to_frame(value.name or "value"))
+    return None

@@ -1,0 +1,227 @@
+"""Rows and columns: what a table is, and lists, dicts and texts as tables.
+
+A `Table` refers to its value and copies nothing; only the rows that are read are made plain.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import did_you_mean, join_names
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.secrets import MASK, is_secret_name
+from mcp_magic.values.classes import attributes, bases, class_name
+from mcp_magic.values.plain import field_names, label, labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mcp_magic.values.plain import Writer
+    from mcp_magic.values.vectors import Vector
+
+MAX_NAMES = 30  # most columns that a message names
+
+SAMPLE = 1_000  # rows of a list whose cells tell the type of a column
+
+MOST_COLUMNS = 10_000  # most columns of a list of objects
+
+
+class Table(ABC):
+    """A value as a table.
+
+    Attributes:
+        columns: The names of the columns, all different. Those of an index come first.
+        noun: What its rows are called.
+        is_array: Whether its columns of numbers are arrays already.
+    """
+
+    columns: list[str]
+    noun = "rows"
+    is_array = False
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows; a `range` of rows is read without a copy of the others."""
+
+    @abstractmethod
+    def dtype(self, position: int) -> str:
+        """Return the type of a column, in the words of its library."""
+
+    def vector(self, position: int, rows: range) -> Vector:
+        """Return the values of a column in some rows as an array to compute with."""
+        from mcp_magic.values.vectors import of_cells
+
+        return of_cells(self.cells(position, rows))
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of its values, without those of objects and texts that it refers to; None if it is not known."""
+        return None
+
+    def position(self, name: object) -> int:
+        """Return the position of a column; ArgumentsError has the valid names."""
+        text = name if type(name) is str else label(name)
+        if text in self._positions:
+            return self._positions[text]
+        near = did_you_mean(text, self.columns)
+        names = join_names(self.columns, MAX_NAMES)
+        raise ArgumentsError(f"no column {one_line(text, 60)!r}.{near} There are: {names}")
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.columns)}
+
+    def positions(self, names: Sequence[str]) -> list[int]:
+        """Return the positions of some columns, or of all if no names are given."""
+        return [self.position(name) for name in names] if names else list(range(len(self.columns)))
+
+    def rows(self, numbers: Sequence[int], positions: Sequence[int], writer: Writer) -> list[list[Any]]:
+        """Return rows as lists of JSON values."""
+        columns = [[writer.plain(cell) for cell in self.cells(position, numbers)] for position in positions]
+        return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in numbers]
+
+
+# Lists and dicts.
+
+
+class Records(Table):
+    """A list of objects with names: dicts, dataclasses or named tuples of one class."""
+
+    def __init__(self, items: Sequence[Any], members: Callable[[Any], Mapping[str, Any]]) -> None:
+        self._items, self._members = items, members
+        names = dict.fromkeys(chain.from_iterable(members(item) for item in items[:MOST_COLUMNS]))
+        self.columns = list(islice(names, MOST_COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows, None where an object has no such member."""
+        name = self.columns[position]
+        return [self._members(self._items[row]).get(name) for row in rows]
+
+    def dtype(self, position: int) -> str:
+        """Return the types of the first values of a column."""
+        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
+
+
+class Lists(Table):
+    """Columns as sequences of equal length."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        self.columns = list(columns)
+        self._values = list(columns.values())
+
+    def __len__(self) -> int:
+        return len(self._values[0]) if self._values else 0
+
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows."""
+        values = self._values[position]
+        if type(rows) is range:
+            return values[rows.start : rows.stop : rows.step]
+        return [values[row] for row in rows]
+
+    def dtype(self, position: int) -> str:
+        """Return the types of the first values of a column."""
+        return types_text(self._values[position][:SAMPLE])
+
+
+class Matrix(Table):
+    """A list of lists; a shorter one has no values in the last columns."""
+
+    def __init__(self, items: Sequence[Sequence[Any]], names: Sequence[str] = ()) -> None:
+        self._items = items
+        width = max(map(len, items), default=0)
+        self.columns = list(names) or list(map(str, range(min(width, MOST_COLUMNS))))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows."""
+        items = (self._items[row] for row in rows)
+        return [item[position] if position < len(item) else None for item in items]
+
+    def dtype(self, position: int) -> str:
+        """Return the types of the first values of a column."""
+        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
+
+
+class Lines(Lists):
+    """The lines of a text, long ones in parts."""
+
+    noun = "lines"
+
+    def __init__(self, text: str) -> None:
+        lines = [line[at : at + LINE] for line in text.splitlines() for at in range(0, max(len(line), 1), LINE)]
+        super().__init__({"line": lines})
+
+
+LINE = 500  # characters after which a line of a text is broken, so that a text without line ends can be read in parts
+
+
+_SCALARS = frozenset([str, int, float, bool, type(None)])
+
+
+def _plain_members(item: Any) -> Mapping[str, Any]:
+    """Return the members of a dict by the text of their keys."""
+    if all(type(key) is str for key in item):
+        members: Mapping[str, Any] = item
+        return members
+    return {label(key): value for key, value in dict.items(item)}
+
+
+def types_text(cells: Iterable[Any]) -> str:
+    """Return the types of some values in words.
+
+    >>> types_text([1, 2, None]), types_text([1, 2.5, "a"]), types_text([])
+    ('int', 'float or int or str', 'empty')
+    """
+    kinds = {class_name(kind) for kind in set(map(type, cells)) - {type(None)}}
+    return " or ".join(sorted(kinds)[:4]) or "empty"
+
+
+def of_list(items: Sequence[Any]) -> Table:
+    """Return a list as a table: of objects, of lists, else of one column."""
+    kinds = set(map(type, islice(items, MAX_ITEMS)))
+    if len(items) <= MAX_ITEMS and items and kinds == {dict}:
+        return Records(items, _plain_members)
+    if len(items) <= MAX_ITEMS and items and kinds <= {list, tuple} and any(items):
+        return Matrix(items)
+    if len(kinds) == 1 and len(items) <= MAX_ITEMS:
+        [kind] = kinds
+        names = field_names(kind)
+        if names:
+            if tuple in bases(kind):
+                return Matrix(list(map(tuple.__iter__, items)), names)  # type: ignore[arg-type]
+            return Records(items, lambda item: attributes(item, names))
+    return Lists({"value": items})
+
+
+MAX_ITEMS = 5_000_000  # most items of a list whose kinds are looked at
+
+
+def of_dict(members: Mapping[Any, Any]) -> Table | None:
+    """Return a dict of equally long lists, or of scalars, as a table; None for another."""
+    kinds = set(map(type, members.values()))
+    if kinds and kinds <= {list, tuple}:
+        lengths = set(map(len, members.values()))
+        if len(lengths) == 1 and len(members) <= MOST_COLUMNS and lengths != {0}:
+            return Lists(dict(zip(labels(members), members.values(), strict=True)))
+    if kinds and kinds <= _SCALARS:
+        names = [label(key) for key in members]
+        values = [
+            MASK if value is not None and is_secret_name(name) else value
+            for name, value in zip(names, members.values(), strict=True)
+        ]
+        return Lists({"key": names, "value": values})
+    return None

@@ -1,0 +1,107 @@
+"""Arrays of numpy and DataFrames of Polars as tables."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+
+from mcp_magic.values.query import select
+from mcp_magic.values.tables import as_json, table_of
+
+pl = pytest.importorskip("polars")
+
+
+@pytest.mark.parametrize(
+    ("array", "rows"),
+    [
+        (np.array([1, 2]), [{"value": 1}, {"value": 2}]),
+        (np.array([[1.5, np.nan]]), [{"0": 1.5, "1": None}]),
+        (np.arange(4).reshape(1, 2, 2), [{"0,0": 0, "0,1": 1, "1,0": 2, "1,1": 3}]),
+        (np.array([(1, "x")], dtype=[("a", "i4"), ("b", "U3")]), [{"a": 1, "b": "x"}]),
+        (np.ma.array([1, 2], mask=[False, True]), [{"value": 1}, {"value": None}]),
+        (np.array(["2026-01-02", "NaT"], "datetime64[D]"), [{"value": "2026-01-02"}, {"value": None}]),
+        (np.array([object], dtype=object), [{"value": "<type>"}]),
+        (np.array([1j]), [{"value": "1j"}]),
+    ],
+    ids=["numbers", "matrix", "cube", "records", "masked", "dates", "objects", "complex"],
+)
+def test_an_array_has_rows_and_columns(array, rows):
+    assert as_json(array, list(rows[0])) == rows
+
+
+def test_a_subclass_of_an_array_is_read_without_its_methods():
+    class Loud(np.ndarray):
+        def __getitem__(self, index):
+            raise SystemExit
+
+        tolist = __len__ = __iter__ = __getitem__  # type: ignore[assignment]
+
+    array = np.array([1, 2]).view(Loud)
+    assert as_json(array, ["value"]) == [{"value": 1}, {"value": 2}]
+
+
+def test_arrays_are_queried_by_the_places_of_columns():
+    table = table_of(np.arange(12).reshape(3, 4))
+    assert table is not None
+    assert select(table, "`0` >= 4 and `3` < 11", range(3)) == [1]
+
+
+MOMENT = datetime.datetime(2026, 1, 2)
+
+FRAME = pl.DataFrame(
+    {
+        "n": [1, None, 2**60],
+        "text": ["x", "y", None],
+        "when": [MOMENT, None, MOMENT],
+        "zone": pl.Series([MOMENT, None, MOMENT]).dt.replace_time_zone("Europe/Oslo"),
+        "list": [[1], None, [2, 3]],
+        "kind": pl.Series(["a", "b", None], dtype=pl.Categorical),
+        "ok": [True, None, False],
+        "any": pl.Series([object(), None, 1], dtype=pl.Object),
+    }
+)
+
+
+def test_a_polars_frame_is_read_in_parts():
+    assert as_json(FRAME, ["n", "when", "zone", "list", "kind", "any"], range(1)) == [
+        {
+            "n": 1,
+            "when": "2026-01-02T00:00:00",
+            "zone": "2026-01-02T00:00:00+01:00",
+            "list": [1],
+            "kind": "a",
+            "any": "<object>",
+        }
+    ]
+    assert as_json(FRAME, ["n"], [2, 1]) == [{"n": 2**60}, {"n": None}]
+    assert as_json(pl.Series("s", [1, 2])) == [{"s": 1}, {"s": 2}]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        (f"n == {2**60}", [2]),
+        ("n is null", [1]),
+        ('text == "y"', [1]),
+        ('when == "2026-01-02"', [0, 2]),
+        ('zone == "2026-01-01T23:00:00"', [0, 2]),
+        ('kind in ["a", "b"]', [0, 1]),
+        ("ok", [0]),
+        ("not ok", [2]),
+        ("list is not null", [0, 2]),
+        ("any == 1", [2]),
+    ],
+)
+def test_polars_columns_are_queried(query, rows):
+    table = table_of(FRAME)
+    assert table is not None
+    assert select(table, query, range(3)) == rows
+
+
+def test_a_lazy_frame_is_not_collected():
+    calls: list[int] = []
+    lazy = pl.LazyFrame({"a": [1]}).map_batches(lambda frame: calls.append(1) or frame)
+    assert table_of(lazy) is None
+    assert calls == []
