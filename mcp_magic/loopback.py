@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import socket
 import threading
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     Refusal = Callable[[Any], Application | None]
 
 HOST = "127.0.0.1"
+PROOF_PATH = "/proof"
 STOP_SECONDS = 5.0  # seconds that `stop` gives pending requests
+
+CUT_SECONDS = 0.5  # seconds that requests have for their cleaning up once they are cut off
 
 HEADER_SECONDS = 10.0  # seconds within which a new connection must send the headers of a request with the token
 
@@ -67,8 +71,13 @@ class LoopbackServer:
                 await self._uvicorn.serve(sockets=[listening])
 
         def run() -> None:
-            with asyncio.Runner() as runner, suppress(asyncio.CancelledError):
-                runner.run(serving())
+            loop = asyncio.new_event_loop()
+            loop.set_exception_handler(lambda loop, context: None)  # of requests that are cut off
+            try:
+                loop.run_until_complete(serving())
+                loop.run_until_complete(_end_tasks())
+            finally:
+                loop.close()
 
         if self._own_thread:
             self._thread = threading.Thread(target=run, name=self._name, daemon=True)
@@ -103,6 +112,11 @@ class LoopbackServer:
             task.cancel()
 
 
+def proof_of(token: str, port: int, nonce: str) -> str:
+    """Return what only a server with this token at this port answers to a nonce; see `server/http.py`."""
+    return hmac.new(token.encode(), f"mcp_magic {HOST}:{port} {nonce}".encode(), "sha256").hexdigest()
+
+
 def listen(port: int = 0) -> socket.socket:
     """Return a socket that listens on 127.0.0.1; port 0 is any free one.
 
@@ -111,6 +125,15 @@ def listen(port: int = 0) -> socket.socket:
         OverflowError: There is no such port.
     """
     return socket.create_server((HOST, port))
+
+
+async def _end_tasks() -> None:
+    """Cancel all other tasks of the loop; what does not end soon is left."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=CUT_SECONDS)
 
 
 class _Entrance:

@@ -20,7 +20,7 @@ from mcp_magic._text import free_name, join_names
 from mcp_magic.config.parsing import slug, working_directory, working_path
 from mcp_magic.config.project import find_declaration, load_declaration
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.errors import ConfigError, UnknownServerError
+from mcp_magic.errors import CommandError, ConfigError, UnknownServerError
 from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mcp_magic.fuzz.report import FuzzReport
     from mcp_magic.fuzz.run import Fuzz
     from mcp_magic.map.bench import Bench
+    from mcp_magic.outside.serving import KernelServing
     from mcp_magic.server.clients import Written
     from mcp_magic.server.snapshot import Changes
     from mcp_magic.server.verification import Verification
@@ -66,6 +67,8 @@ class NotebookHost(CoreHost):
 
     registry_address = ""
     _namespace: tuple[MutableMapping[str, Any] | None, Mapping[str, Any]] = (None, {})
+
+    _serving: KernelServing | None = None
 
     @property
     def approver(self) -> Approver | None:
@@ -124,6 +127,44 @@ class NotebookHost(CoreHost):
         self._namespace = namespace, hidden or {}
         if "values" in vars(self):
             self.values.attach(*self._namespace)
+
+    @property
+    def serving(self) -> KernelServing | None:
+        """How this host is served to outside agents; None if it is not."""
+        return self._serving if self._serving is not None and self._serving.running else None
+
+    @on_own_loop_unless_closed
+    async def serve(self, *, port: int = 0) -> KernelServing:
+        """Serve this host to outside agents of this user, on 127.0.0.1; the same again if it is served already.
+
+        They get its sessions' tools, resources and prompts, and the variables in `values`. `python -m mcp_magic proxy`
+        finds it.
+
+        Args:
+            port: The port; 0 for any free one.
+
+        Raises:
+            CommandError: The port cannot be had.
+            ConfigError: The runtime file cannot be written.
+        """
+        if (serving := self.serving) is not None:
+            if port not in (0, serving.kernel.port):
+                raise CommandError(
+                    f"this kernel is served at port {serving.kernel.port}; `%mcp serve --stop` ends that."
+                )
+            return serving
+        from mcp_magic.outside.gateway import KernelServer
+        from mcp_magic.outside.serving import serve_kernel
+
+        self._serving = await serve_kernel(KernelServer(self, self.values), port=port)
+        return self._serving
+
+    @on_own_loop_unless_closed
+    async def stop_serving(self) -> None:
+        """Serve no longer: requests, streams and questions of clients end at once. Idempotent."""
+        serving, self._serving = self.serving, None
+        if serving is not None:
+            await serving.stop()
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

@@ -20,7 +20,8 @@ from mcp_magic import loopback
 from mcp_magic.auth import login
 from mcp_magic.auth.login import CallbackServer
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.server.http import Serving, proof_of, serve
+from mcp_magic.loopback import proof_of
+from mcp_magic.server.http import Serving, serve
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -156,13 +156,13 @@ class ServerFile:
     # TOML
 
     def _toml_added(self, name: str, table: Mapping[str, Any], comment: str) -> Iterator[str]:
-        head = ".".join(key if _BARE.fullmatch(key) else _toml_value(key) for key in (*self._keys, name))
+        head = ".".join(key if _BARE.fullmatch(key) else toml_value(key) for key in (*self._keys, name))
         lines = [f"[{head}]", *([f"# {comment}"] if comment else [])]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in table.items() if key != "sandbox"]
+        lines += [f"{key} = {toml_value(value)}" for key, value in table.items() if key != "sandbox"]
         if rights := table.get("sandbox"):
-            lines += ["", f"[{head}.sandbox]", *(f"{key} = {_toml_value(value)}" for key, value in rights.items())]
+            lines += ["", f"[{head}.sandbox]", *(f"{key} = {toml_value(value)}" for key, value in rights.items())]
         elif rights is not None:
-            lines.append(f"sandbox = {_toml_value(rights)}")
+            lines.append(f"sandbox = {toml_value(rights)}")
         start = self.text if not self.text or self.text.endswith("\n") else self.text + self._line_end
         gap = self._line_end if start.strip() else ""
         yield start + gap + "".join(line + self._line_end for line in lines)
@@ -250,10 +250,10 @@ def _without_empty(value: Any) -> Any:
 # TOML values
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """Return a value on one line of TOML.
 
-    >>> _toml_value({"a b": ["x", 1], "c": True})
+    >>> toml_value({"a b": ["x", 1], "c": True})
     '{ "a b" = ["x", 1], c = true }'
     """
     if isinstance(value, bool):
@@ -261,10 +261,10 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, str):
         return HIDDEN.sub(_escaped, json.dumps(value, ensure_ascii=False)).replace("\x7f", "\\u007F")
     if isinstance(value, Mapping):
-        pairs = (f"{key if _BARE.fullmatch(key) else _toml_value(key)} = {_toml_value(v)}" for key, v in value.items())
+        pairs = (f"{key if _BARE.fullmatch(key) else toml_value(key)} = {toml_value(v)}" for key, v in value.items())
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     return str(value)
 
 

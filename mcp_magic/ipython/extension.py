@@ -345,6 +345,7 @@ def unload(shell: InteractiveShell) -> None:
         magics.telemetry = ""
         for serving in magics.state.served.values():
             run_nested(serving.stop())
+        run_nested(host.stop_serving())
         for page in magics.state.pages:
             run_nested(page.stop())
         if len(host):

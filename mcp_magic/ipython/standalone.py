@@ -215,13 +215,7 @@ class _Line:
             if problems := await self._connect(targets):
                 print(*problems, sep="\n", file=sys.stderr)
                 return FAILED
-            if self._command.name == "record" and AGAIN not in self._words:
-                raise CommandError(
-                    f"{PROGRAM} record: it ends with its line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
-                    "records one, with MCP_MAGIC_CASSETTE_MODE=auto also several lines."
-                )
-            if self._command.name == "share":
-                raise CommandError(f"{PROGRAM} share: this program has no variables; in a notebook: `%mcp share NAME`")
+            self._check_place()
             if self._command.name == "serve" and "--stdio" in self._words:
                 await self._serve_stdio(out)
                 return DONE
@@ -246,6 +240,21 @@ class _Line:
                 from mcp_magic.notebook import host
 
                 await host.close()
+
+    def _check_place(self) -> None:
+        """Raise CommandError for a line that needs a notebook."""
+        if self._command.name == "record" and AGAIN not in self._words:
+            raise CommandError(
+                f"{PROGRAM} record: it ends with its line. MCP_MAGIC_CASSETTE=FILE {PROGRAM} call SERVER:TOOL "
+                "records one, with MCP_MAGIC_CASSETTE_MODE=auto also several lines."
+            )
+        if self._command.name == "share":
+            raise CommandError(f"{PROGRAM} share: this program has no variables; in a notebook: `%mcp share NAME`")
+        if self._command.name == "serve" and "--kernel" in self._words:
+            raise CommandError(
+                f"{PROGRAM} serve: --kernel is for a notebook, where the person is asked. `{PROGRAM} proxy` is the "
+                "server that finds its kernel."
+            )
 
     async def _serve_stdio(self, out: TextIO) -> None:
         """Be the mock whose command line `%mcp serve --cassette FILE --stdio` shows."""

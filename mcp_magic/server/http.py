@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic.errors import CommandError
-from mcp_magic.loopback import HOST, LoopbackServer, listen
+from mcp_magic.loopback import HOST, PROOF_PATH, LoopbackServer, listen, proof_of
 from mcp_magic.session.transports import contained
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 
-PROOF_PATH = "/proof"
-
 _NONCE = re.compile(rb"nonce=([0-9a-f]{32,128})")
-
-
-def proof_of(token: str, port: int, nonce: str) -> str:
-    """Return what only a server with this token at this port answers to a nonce."""
-    return hmac.new(token.encode(), f"mcp_magic {HOST}:{port} {nonce}".encode(), "sha256").hexdigest()
 
 
 class Serving:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import join_names
 from mcp_magic.config.parsing import check_name
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError
@@ -14,38 +15,77 @@ from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
 if TYPE_CHECKING:
     import argparse
 
+    from mcp_magic.outside.serving import KernelServing
 
-async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Text:
-    served = invocation.state.served
+
+async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Text | KernelServing:
     if arguments.cassette is None and (arguments.stdio or arguments.pauses):
         raise CommandError("%mcp serve: --stdio and --pauses need --cassette FILE; `%mcp export` writes a program.")
-    if arguments.cassette is not None and not arguments.stop:
+    if arguments.kernel and (arguments.server is not None or arguments.cassette is not None):
+        raise CommandError("%mcp serve: --kernel serves the kernel itself, without SERVER and --cassette.")
+    if arguments.stop:
+        return await _stop(invocation, arguments)
+    if arguments.kernel:
+        return await invocation.host.serve(port=arguments.port)
+    if arguments.cassette is not None:
         if (text := await _serve_recorded(invocation, arguments)) is not None:
             return text
-    elif arguments.server is None and (arguments.stop or arguments.port):
+    elif arguments.server is not None:
+        await serve_at(invocation, arguments.server, _in_kernel(invocation, arguments.server), arguments.port)
+    elif arguments.port:
         raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
-    elif arguments.server is not None and arguments.stop:
+    return _listing(invocation)
+
+
+async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Stop serving a server, the kernel, or, without a name, all that is served; say what is cut off."""
+    served, kernel = invocation.state.served, invocation.host.serving
+    if arguments.server is not None:
         if arguments.server not in served:
             raise CommandError(f"%mcp serve: {arguments.server!r} is not served; `%mcp serve` lists what is.")
         await served.pop(arguments.server).stop()
-    elif arguments.server is not None:
-        await serve_at(invocation, arguments.server, _in_kernel(invocation, arguments.server), arguments.port)
+        return _listing(invocation)
+    if kernel is None and (arguments.kernel or not served):
+        what = "this kernel is not served" if arguments.kernel else "nothing is served"
+        raise CommandError(f"%mcp serve: {what}; `%mcp serve --kernel` serves it to outside agents.")
+    notes = []
+    if kernel is not None:
+        await invocation.host.stop_serving()
+        notes.append("The kernel is no longer served.")
+    if not arguments.kernel and served:
+        notes.append(f"No longer served: {join_names(served)}.")
+        for name in [*served]:
+            await served.pop(name).stop()
+    return _listing(invocation, *notes)
+
+
+def _listing(invocation: Invocation, *notes: str) -> Listing:
+    """List what is served."""
     rows = [
         {"server": serving.name, "url": serving.url, "token in": str(serving.token_file)}
         | ({"answers from": invocation.near(serving.cassette)} if serving.cassette is not None else {})
-        for serving in served.values()
+        for serving in invocation.state.served.values()
         if serving.running
     ]
+    kernel = invocation.host.serving
+    if kernel is not None:
+        rows.insert(0, {"server": "this kernel", "url": kernel.url, "token in": str(kernel.token_file)})
     mocks = ("answers from",) if any("answers from" in row for row in rows) else ()
+    explanations = [*notes]
+    if rows:
+        explanations.append(
+            "Programs send the header `Authorization: Bearer TOKEN`. A server is served until --stop or the end of the "
+            "kernel."
+        )
+    if kernel is not None:
+        explanations.append("`%mcp serve --kernel` shows what other hosts need to reach the kernel.")
     return Listing(
         rows,
         title="Served to other programs on this machine",
         columns=("server", "url", *mocks, "token in"),  # only the last column shows a long path whole
-        empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel",
-        note="Programs send the header `Authorization: Bearer TOKEN`. A server is served until --stop or the end "
-        "of the kernel."
-        if rows
-        else "",
+        empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel, `%mcp serve --kernel` "
+        "the kernel itself",
+        note=" ".join(explanations),
         kind="servers",
     )
 
@@ -97,12 +137,14 @@ SERVE = Implementation(
     (
         Argument("server", nargs="?", metavar="SERVER", help="one that runs in this kernel, or of the cassette"),
         Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
-        Argument("--stop", action="store_true", help="stop serving it"),
+        Argument("--kernel", action="store_true", help="serve the kernel to outside agents, and show their entries"),
+        Argument("--stop", action="store_true", help="stop serving it at once; without SERVER, all"),
         Argument("--cassette", metavar="FILE", help="serve a mock that answers as a server recorded on this file"),
         Argument("--pauses", action="store_true", help="with --cassette: keep the recorded pauses"),
         Argument("--stdio", action="store_true", help="with --cassette: show the command line of the mock over stdio"),
     ),
     examples=(
+        "%mcp serve --kernel        # for Claude Code, Codex, Copilot, ...",
         "%mcp serve shop --port 8000",
         "%mcp serve --cassette shop.jsonl --port 8000",
         "%mcp serve                 # list the served ones",
@@ -111,5 +153,9 @@ SERVE = Implementation(
     details="Streamable HTTP on 127.0.0.1, for programs that have the token: it is in a file that only you can read, "
     "and not in the notebook. Their calls run in this kernel, between cells and while a cell waits. A mock speaks both "
     "protocol eras, asks the recorded questions, and answers what was not recorded with an error that names the "
-    "nearest request. If FILE has several servers, SERVER names one.",
+    "nearest request. If FILE has several servers, SERVER names one.\n\n"
+    "--kernel serves the kernel itself, on a thread of its own, so it answers while a cell runs. Agents get the tools "
+    "of the connected servers as SERVER__TOOL, and the variables that `%mcp share` names. Their calls are asked about "
+    "here. They start `python -m mcp_magic proxy`, which finds the kernel of the folder; the line shows the entries "
+    "for their configuration.",
 )

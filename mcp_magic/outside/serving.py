@@ -1,0 +1,129 @@
+"""A kernel that serves: its server, its runtime file, and what is shown of it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_magic.config.parsing import working_directory
+from mcp_magic.display.document import Part, parts_text, show_parts
+from mcp_magic.outside.entries import entries, proxy_command
+from mcp_magic.outside.runtime import NAME, announce, private_folder, running_kernels, withdraw
+from mcp_magic.server.http import serve
+
+if TYPE_CHECKING:
+    from mcp_magic.outside.entries import Entry
+    from mcp_magic.outside.gateway import KernelServer
+    from mcp_magic.outside.runtime import RunningKernel
+    from mcp_magic.server.http import Serving
+
+
+class KernelServing:
+    """A kernel that serves; it displays what other hosts need to reach it.
+
+    Attributes:
+        server: What it offers.
+        kernel: What its runtime file says.
+    """
+
+    def __init__(self, server: KernelServer, kernel: RunningKernel, serving: Serving) -> None:
+        self.server = server
+        self.kernel = kernel
+        self._serving = serving
+
+    @property
+    def running(self) -> bool:
+        """Whether it can be reached."""
+        return self._serving.running
+
+    @property
+    def url(self) -> str:
+        """Its URL, for programs that have the token."""
+        return self._serving.url
+
+    @property
+    def token_file(self) -> Path:
+        """The file with its token, which only the user can read."""
+        return self._serving.token_file
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries for other hosts; they name the notebook where its folder has several kernels."""
+        twins = [other for other in running_kernels() if other.folder == self.kernel.folder]
+        return entries(proxy_command(self.kernel.notebook if len(twins) > 1 else ""))
+
+    async def stop(self) -> None:
+        """Stop serving at once: requests, streams and questions of clients end. Idempotent."""
+        self.server.close()
+        withdraw(self.kernel)
+        await self._serving.stop()
+
+    def __repr__(self) -> str:
+        return f"<KernelServing {'at ' + self.url if self.running else 'stopped'}>"
+
+    def parts(self) -> list[Part]:
+        """Return what is shown."""
+        if not self.running:
+            return [Part.line("This kernel is not served to outside agents any more.")]
+        first, *others = self.entries
+        parts = [
+            Part.line(
+                "This kernel is a server for outside agents. They see the variables that `%mcp share NAME` names, and "
+                "their calls are asked about here. `%mcp serve --stop` cuts them off."
+            ),
+            Part.note(f"{first.host}: {first.where}"),
+            Part.pre(first.text),
+        ]
+        for entry in others:
+            parts += [Part.note(f"{entry.host}: {entry.where}"), Part.pre(entry.text)]
+        where = f"{self.url}, with the token in {self.token_file}"
+        parts.append(Part.note(f"The entries have no secret, and stay the same. Programs of your own: {where}"))
+        return parts
+
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
+
+
+async def serve_kernel(server: KernelServer, *, port: int = 0) -> KernelServing:
+    """Serve the kernel to outside agents of this user; port 0 is any free one.
+
+    Raises:
+        CommandError: The port cannot be had, or the token file cannot be written.
+        ConfigError: The folder of the runtime files cannot be used.
+    """
+    folder = private_folder()
+    serving = await serve(NAME, server, folder, port=port, own_thread=True)  # type: ignore[arg-type] # it has an app
+    try:
+        kernel = announce(
+            serving.port,
+            folder=working_directory().resolve(),
+            notebook=notebook_name(),
+            kernel=kernel_id(),
+            started=datetime.now().isoformat(timespec="milliseconds"),
+        )
+    except BaseException:
+        await serving.stop()
+        raise
+    atexit.register(withdraw, kernel)
+    return KernelServing(server, kernel, serving)
+
+
+def notebook_name() -> str:
+    """Return the name of the notebook of this kernel, as Jupyter says it; "" if it does not."""
+    name = re.split(r"[/\\]", os.environ.get("JPY_SESSION_NAME", ""))[-1]
+    return name if name.endswith(".ipynb") else ""
+
+
+def kernel_id() -> str:
+    """Return the id of this kernel in Jupyter; "" outside of Jupyter."""
+    with suppress(Exception):
+        from ipykernel.connect import get_connection_file
+
+        match = re.fullmatch(r"kernel-([\w-]+)\.json", Path(get_connection_file()).name)
+        return match[1] if match else ""
+    return ""

@@ -1,0 +1,99 @@
+"""`%mcp serve --kernel` in a real kernel, and `python -m mcp_magic proxy` as the server of an agent outside."""
+
+import asyncio
+import json
+import re
+import sys
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.support.kernel_servers import LOAD
+from tests.support.kernels import environment, until
+
+SHOP = "%%mcp_server shop\ndef price(item: str) -> float:\n    return 2.0"
+ALLOWED = "%mcp allow shop:price --for 'outside mcp' --first"
+SETUP = [LOAD, "from mcp_magic import host", SHOP]
+
+
+@asynccontextmanager
+async def agent(folder, shown, **options):
+    """Start the command that the line shows, as a client does."""
+    text = shown.text
+    command = json.loads(text[text.index("{") : text.index("\n}\n") + 2])["mcpServers"]["kernel"]
+    own = StdioServerParameters(command=command["command"], args=command["args"], cwd=folder, env=environment(folder))
+    async with Client(stdio_client(own), **options) as client:
+        yield client
+
+
+async def tools(client):
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+def runtime_files(folder):
+    return sorted(folder.glob(".local/share/jupyter/runtime/mcp_magic/kernel-*"))
+
+
+async def test_agent_reaches_the_kernel_by_the_entry_that_is_shown(kernel, folder):
+    shown = kernel.ok("%mcp serve --kernel")
+    assert f'"command": "{sys.executable}"' in shown.text
+    for entry in (".mcp.json", "claude mcp add kernel -- ", "[mcp_servers.kernel]", ".vscode/mcp.json"):
+        assert entry in shown.text
+        assert entry in shown.data["text/html"].replace("&quot;", '"')
+    assert kernel.ok("%mcp serve --kernel").text == shown.text, "it is the same again"
+    runtime, token = runtime_files(folder)
+    listing = kernel.ok("%mcp serve")
+    url = re.search(r"http\S+/mcp", shown.text)[0]
+    assert re.search(rf"this kernel +{url}", listing.text)
+    secret = token.read_text()
+    outputs = [shown.text, shown.data["text/html"], listing.text, kernel.ok("%mcp trace").text, runtime.read_text()]
+    assert [text for text in (*outputs, kernel.ok("host.serving").text) if secret in text] == []
+    async with agent(folder, shown) as client:
+        assert "shop__price" in await tools(client)
+        denied = await client.call_tool("shop__price", {"item": "x"})
+        assert denied.is_error
+        assert "shop:price was not called" in denied.content[0].text
+        kernel.ok(ALLOWED)
+        cell = kernel.start("import time\nfor _ in range(600): time.sleep(0.1)")
+        assert "shop__price" in await tools(client), "a kernel that computes answers"
+        waiting = asyncio.create_task(client.call_tool("shop__price", {"item": "x"}))
+        kernel.interrupt()
+        kernel.finish(cell)
+        assert (await waiting).structured_content == {"result": 2.0}
+    stopped = kernel.ok("%mcp serve --stop").text
+    assert "The kernel is no longer served" in stopped
+    assert runtime_files(folder) == []
+    assert "this kernel is not served" in kernel.run("%mcp serve --kernel --stop").evalue
+    assert "nothing is served" in kernel.run("%mcp serve --stop").evalue
+
+
+async def test_agent_stays_through_a_restart(kernel, folder):
+    shown = kernel.ok("%mcp serve --kernel")
+    first = runtime_files(folder)[1].read_text()
+    async with agent(folder, shown, mode="legacy") as client:
+        assert "shop__price" in await tools(client)
+        kernel.restart()
+        assert await tools(client) == ["find_kernels"]
+        assert runtime_files(folder) == []
+        kernel.ok(LOAD)
+        kernel.ok(SHOP)
+        kernel.ok("%mcp serve --kernel")
+        assert "shop__price" in await tools(client)
+    runtime, token = runtime_files(folder)
+    assert token.read_text() != first
+    url = f"http://127.0.0.1:{json.loads(runtime.read_text())['port']}/mcp"
+    async with httpx2.AsyncClient() as http:
+        assert (await http.post(url, headers={"Authorization": f"Bearer {first}"})).status_code == 401
+    kernel.ok("%unload_ext mcp_magic")
+    until(lambda: runtime_files(folder) == [])
+
+
+def test_lines_that_make_no_sense_say_why(kernel):
+    for line, said in (
+        ("serve shop --kernel", "--kernel serves the kernel itself, without SERVER and --cassette"),
+        ("serve --port 1", "which server?"),
+    ):
+        kernel.ok(LOAD)
+        assert said in kernel.run(f"%mcp {line}").evalue

@@ -1,0 +1,82 @@
+"""A host that is served to outside agents, from Python."""
+
+from __future__ import annotations
+
+import os
+
+import httpx2
+import pytest
+
+from mcp_magic import Host
+from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.outside.runtime import running_kernels
+from mcp_magic.outside.serving import kernel_id, notebook_name
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The folder of the runtime files."""
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runtime" / "mcp_magic"
+
+
+async def test_host_is_served_until_it_is_stopped(folder, tmp_path):
+    async with Host() as host:
+        assert host.serving is None
+        serving = await host.serve()
+        assert await host.serve() is serving
+        assert await host.serve(port=serving.kernel.port) is serving
+        with pytest.raises(CommandError, match=f"served at port {serving.kernel.port}; `%mcp serve --stop` ends that"):
+            await host.serve(port=1)
+        assert (host.serving, running_kernels()) == (serving, [serving.kernel])
+        assert (serving.kernel.folder, serving.kernel.notebook) == (str(tmp_path), "")
+        token = serving.token_file.read_text()
+        assert token not in f"{serving} {serving!r} {serving.entries} {serving.kernel} {serving._repr_mimebundle_()}"
+        await host.stop_serving()
+        await host.stop_serving()
+        assert (host.serving, running_kernels(), [*folder.iterdir()]) == (None, [], [])
+        assert "not served" in str(serving)
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(serving.url)
+        again = await host.serve()
+        assert again.token_file.read_text() != token
+        await host.stop_serving()
+
+
+async def test_entries_name_the_notebook_where_a_folder_has_several(monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
+    async with Host() as one, Host() as other:
+        first = await one.serve()
+        assert "--kernel" not in str(first)
+        monkeypatch.setenv("JPY_SESSION_NAME", "b.ipynb")
+        second = await other.serve()
+        assert '"a.ipynb"' in first.entries[0].text
+        assert '"b.ipynb"' in second.entries[0].text
+        await one.stop_serving()
+        await other.stop_serving()
+
+
+async def test_folder_that_cannot_be_used_serves_nothing(folder):
+    folder.parent.write_text("a file")
+    async with Host() as host:
+        with pytest.raises(ConfigError, match=r"Not a directory|File exists"):
+            await host.serve()
+        assert host.serving is None
+
+
+@pytest.mark.parametrize(
+    ("session", "name"),
+    [
+        ("/home/me/work/a b.ipynb", "a b.ipynb"),
+        ("C:\\work\\a.ipynb", "a.ipynb"),
+        ("a.ipynb", "a.ipynb"),
+        ("console-1", ""),
+        ("", ""),
+    ],
+)
+def test_notebook_has_the_name_that_jupyter_says(monkeypatch, session, name):
+    monkeypatch.setenv("JPY_SESSION_NAME", session)
+    assert notebook_name() == name
+    del os.environ["JPY_SESSION_NAME"]
+    assert (notebook_name(), kernel_id()) == ("", "")
