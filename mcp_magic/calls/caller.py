@@ -35,14 +35,16 @@ _UNASKED = Decision.deny("nobody was asked about it", by="check")
 
 @dataclass
 class Outputs:
-    """How answers of tools are checked.
+    """How answers of tools are checked, and passed on.
 
     Attributes:
         strict: Whether an answer that does not fit its tool's output schema is an `InvalidResponseError`, whose
             `.result` has it; else it is kept, with a remark.
+        spill: Tokens of an answer above which an outside agent gets its head and a handle; None: it gets all of it.
     """
 
     strict: bool = False
+    spill: int | None = 4000
 
 
 def no_observers(call: Call, others: Sequence[CallObserver]) -> Iterable[CallObserver]:

@@ -78,7 +78,7 @@ class MCPMagics(Magics, Settings):
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
         *("trace_messages", "trace_bytes", "cassette_bytes", "telemetry"),
         *("tokens", "login_timeout", "reconnect", "registry"),
-        *("show_progress", "show_logs", "max_total_timeout", "strict_output"),
+        *("show_progress", "show_logs", "max_total_timeout", "strict_output", "spill"),
     )
     def _setting_changed(self, change: Any) -> None:
         if "mcp_magic.notebook" in sys.modules:

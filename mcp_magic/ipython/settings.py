@@ -113,8 +113,8 @@ class Settings(Configurable):
         4000,
         allow_none=True,
         min=1,
-        help="Tokens of a result above which a model gets its size, its beginning and a handle to read on; None: it"
-        " is only cut at `result_characters`.",
+        help="Tokens of a result above which a model, or an agent outside, gets its size, its beginning and a handle "
+        "to read on; None: for a model it is only cut at `result_characters`.",
     ).tag(config=True)
 
     program_seconds = Float(
@@ -240,7 +240,7 @@ class Settings(Configurable):
         deck.largest = self.cassette_bytes
         host.reports.progress, host.reports.level = self.show_progress, self.show_logs
         host.reports.max_total_timeout = self.max_total_timeout
-        host.outputs.strict = self.strict_output
+        host.outputs.strict, host.outputs.spill = self.strict_output, self.spill
         host.logins.where, host.logins.seconds = self.tokens, self.login_timeout
         host.reconnection.mode = self.reconnect
         host.registry_address = str(self.registry)

@@ -53,3 +53,11 @@ def test_what_a_client_puts_is_a_variable_of_the_notebook(kernel):
     assert kernel.ok("%mcp share joined\nNone").status == "ok"
     assert kernel.ok("'joined' in host.values.of('2')").text == "True"
     kernel.ok("%mcp share --stop")
+
+
+def test_the_setting_spill_holds_for_agents_outside(kernel):
+    assert kernel.ok("host.outputs.spill").text == "4000"
+    kernel.ok("%config MCPMagics.spill = 100")
+    assert kernel.ok("host.outputs.spill").text == "100"
+    kernel.ok("%config MCPMagics.spill = None")
+    assert kernel.ok("print(host.outputs.spill)").stdout == "None\n"
