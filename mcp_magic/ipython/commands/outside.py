@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from mcp_magic.display.listing import Listing
 
 
+def _listing(invocation: Invocation) -> Listing:
+    """Return what is shared, and what else is needed for an agent to read it."""
+    values = invocation.host.values
+    notes = []
+    if values.all:
+        notes.append("all variables of data are shared, also later ones; `%mcp share --stop NAME` takes one out")
+    if len(values) and invocation.host.serving is None:
+        notes.append("no agent can connect yet: `%mcp serve --kernel` serves this kernel")
+    return values.listing("; ".join(notes))
+
+
 async def _share(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     values = invocation.host.values
     names = [part.removeprefix("$") for word in arguments.names for part in word.split(",") if part]
@@ -22,13 +33,13 @@ async def _share(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         if names:
             raise CommandError("%mcp share --all: shares all variables, and takes no names")
         values.share_all()
-        return values.listing("shared: all variables of data, also later ones; `%mcp share --stop NAME` takes one out")
+        return _listing(invocation)
     if arguments.stop:
         values.stop(*names)
         return values.listing(f"no longer shared: {', '.join(names)}" if names else "")
     if names:
         values.share(*names)
-    return values.listing()
+    return _listing(invocation)
 
 
 def _complete_names(tab: Tab) -> list[str]:

@@ -31,7 +31,8 @@ async def test_names_are_shared_and_listed(magic):
     client.get("df")
     listing = await magic("share")
     assert listing.rows[0]["read by"] == "claude-code 2 x"
-    assert str(host.values) == str(listing)
+    assert listing.note == "no agent can connect yet: `%mcp serve --kernel` serves this kernel"
+    assert str(host.values) == str(listing).partition("\nno agent")[0]
 
 
 async def test_names_are_written_as_in_other_lines(magic):
@@ -41,11 +42,13 @@ async def test_names_are_written_as_in_other_lines(magic):
 async def test_all_leaves_out_what_is_no_data(magic, space):
     listing = await magic("share --all")
     assert [row["value"] for row in listing] == ["df", "results"]
-    assert listing.note.startswith("shared: all variables of data, also later ones")
+    assert listing.note == (
+        "all variables of data are shared, also later ones; `%mcp share --stop NAME` takes one out; "
+        "no agent can connect yet: `%mcp serve --kernel` serves this kernel"
+    )
     space["later"] = 1
     listing = await magic("share")
     assert [row["value"] for row in listing] == ["df", "results", "later"]
-    assert listing.note == "all variables of data are shared, also later ones"
     assert [row["value"] for row in await magic("share --stop df")] == ["results", "later"]
     assert [row["value"] for row in await magic("share --stop")] == []
 
