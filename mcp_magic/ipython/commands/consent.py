@@ -45,7 +45,7 @@ def fitting_nothing(host: Host) -> dict[int, str]:
     if not sessions or not all(session.catalog.has("tools") for session in sessions):
         return {}
     names = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
-    names += [f"{session.name}:{SAMPLING}" for session in sessions] + [f":{RUN_PROGRAM}"]
+    names += [f"{session.name}:{SAMPLING}" for session in sessions] + [f":{name}" for name in OWN_TOOLS]
     remarks = {}
     for number, rule in enumerate(host.consent.rules, 1):
         if not any(map(rule.names, names)):
@@ -56,6 +56,9 @@ def fitting_nothing(host: Host) -> dict[int, str]:
 
 
 # The subcommands.
+
+OWN_TOOLS = (RUN_PROGRAM, "put_value", "run_code")
+"""Tools without a server that a rule can be about: those of agents, and those of outside clients."""
 
 MAX_SHOWN = 100  # most characters of one argument in a list
 

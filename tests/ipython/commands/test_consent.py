@@ -8,6 +8,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_magic import Decision, errors
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.errors import CommandError, DeniedError
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.support.persons import Approver
 from tests.support.sampling_servers import sampling_server
@@ -127,3 +128,39 @@ async def test_roots_are_set_shown_and_cleared(magic):
     assert (await connection.call("where")).text == "none"
     assert "takes directories, or --clear" in await magic.error(CommandError, "roots where . --clear")
     assert "nowhere is not a directory" in await magic.error(errors.ArgumentsError, "roots where nowhere")
+
+
+async def test_a_rule_for_outside_clients_says_so(magic):
+    await magic("allow math:add")
+    await magic("deny 'math:*' --for outside")
+    rules = await magic("allow :put_value --for 'outside  claude-code'")
+    assert [row["for"] for row in rules] == ["always", "outside", "outside claude-code"]
+    assert {row["note"] for row in rules} == {None}
+    assert list(map(str, host.consent.rules)) == [
+        "allow math:add",
+        "deny 'math:*' --for outside",
+        "allow :put_value --for 'outside claude-code'",
+    ]
+    assert await magic.error(CommandError, "allow math:add --for claude-code") == (
+        "%mcp allow: --for takes outside, or 'outside NAME' for one client, not 'claude-code'; "
+        "without it the rule is for your agents, too"
+    )
+    await magic("approvals --save rules.toml")
+    await magic("approvals --clear")
+    loaded = await magic("approvals --load rules.toml")
+    assert [row["for"] for row in loaded] == ["always", "outside", "outside claude-code"]
+
+
+async def test_the_audit_has_calls_and_reads_from_outside(magic):
+    host.consent.approver = Approver(Decision.deny("not today"))
+    with pytest.raises(DeniedError):
+        await host["math"].call_tool("add", {"a": 1, "b": 2}, asker="outside claude-code")
+    host.consent.note_read("outside claude-code (2)", "read_value", {"name": "df", "rows": "0:100"})
+    rows = list(await magic("audit"))
+    assert [(row["asker"], row["tool"], row["decision"], row["by"]) for row in rows] == [
+        ("outside claude-code", "math:add", "deny", "you"),
+        ("outside claude-code (2)", ":read_value", "read", "%mcp share"),
+    ]
+    assert rows[1]["arguments"] == "name='df', rows='0:100'"
+    words = candidates("allow math:add --for 'outside cl", {}).texts
+    assert words == ["'outside claude-code'", "'outside claude-code (2)'"]
