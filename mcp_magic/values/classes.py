@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp_magic.display.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _MRO: Final[Any] = type.__dict__["__mro__"]
 _NAME: Final[Any] = type.__dict__["__name__"]
@@ -28,9 +28,46 @@ def class_name(kind: type) -> str:
 
 
 def bases(kind: type) -> tuple[type, ...]:
-    """Return a class and those that it is derived from."""
+    """Return a class and those that it is derived from; only `object` if to compare it would run code of its own."""
+    return _mro(kind) if _is_comparable(kind) else (object,)
+
+
+def _mro(kind: type) -> tuple[type, ...]:
     mro: tuple[type, ...] = _MRO.__get__(kind)
     return mro
+
+
+def _is_comparable(kind: type) -> bool:
+    """Whether a class has no `==` and no hash of its own, which `in` and the keys of a dict call."""
+    above = type(kind)
+    return above is type or all(_defined(above, name) is _defined(type, name) for name in ("__eq__", "__hash__"))
+
+
+def _defined(kind: type, name: str) -> Any:
+    return next((members(base)[name] for base in _mro(kind) if name in members(base)), None)
+
+
+def is_among(kind: type, kinds: Iterable[type]) -> bool:
+    """Whether a class is one of some classes."""
+    return any(kind is other for other in kinds)
+
+
+def kinds_of(values: Iterable[Any]) -> list[type]:
+    """Return the classes of some values, each once.
+
+    >>> kinds_of([1, "a", 2, None])
+    [<class 'int'>, <class 'str'>, <class 'NoneType'>]
+    """
+    return list({id(kind): kind for kind in map(type, values)}.values())
+
+
+def are_all(values: Iterable[Any], *kinds: type) -> bool:
+    """Whether each value is of one of some classes, and of none that is derived from it.
+
+    >>> are_all([1, "a"], int, str), are_all([True], int), are_all([], int)
+    (True, False, True)
+    """
+    return set(map(id, map(type, values))) <= set(map(id, kinds))
 
 
 def members(kind: type) -> Mapping[str, Any]:
@@ -41,11 +78,7 @@ def members(kind: type) -> Mapping[str, Any]:
 
 def member(kind: type, name: str) -> Any:
     """Return what a class, or one that it is derived from, defines under a name; None if nothing."""
-    for base in bases(kind):
-        own = members(base)
-        if name in own:
-            return own[name]
-    return None
+    return _defined(kind, name)
 
 
 def module_of(kind: type) -> str:

@@ -37,6 +37,8 @@ def of_pandas(value: Any, name: str) -> Any:
     kind = type(value)
     if base is None or base not in bases(kind):
         return None
+    if kind is base and not value.attrs:
+        return value
     own = bases(kind)[: bases(kind).index(base)]
     if any(name in members(subclass) for subclass in own for name in _REPLACED):
         return None

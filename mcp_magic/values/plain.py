@@ -22,7 +22,7 @@ from mcp_magic._text import free_name
 from mcp_magic.config.masking import Concealed
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import attributes, bases, class_name, defined_in, loaded, member
+from mcp_magic.values.classes import are_all, attributes, bases, class_name, defined_in, is_among, loaded, member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,17 +74,15 @@ class Writer:
             return value if value.bit_length() <= 53 else _integer(value)
         if kind is float:
             return value if math.isfinite(value) else None
-        self._nodes -= 1
-        if self._nodes < 0:
-            return self._cut("it has more than can be read at once")
         if kind is str:
             return self.text(value)
         if kind is Concealed:
             return MASK
-        write = _SCALARS.get(kind)
+        above = bases(kind)
+        write = _SCALARS.get(kind) if kind is above[0] else None
         if write is not None:
             return write(value)
-        return self._other(value, kind, depth)
+        return self._other(value, kind, above, depth)
 
     def text(self, text: str) -> str:
         """Return a text, cut and masked."""
@@ -110,8 +108,7 @@ class Writer:
         self.is_whole = False
         return REST
 
-    def _other(self, value: Any, kind: type, depth: int) -> Any:
-        above = bases(kind)
+    def _other(self, value: Any, kind: type, above: tuple[type, ...], depth: int) -> Any:
         if enum.Enum in above:
             return self.plain(attributes(value, ("_value_",)).get("_value_"), depth + 1)
         if str in above:
@@ -125,10 +122,10 @@ class Writer:
             return self.text(base64.b64encode(data).decode("ascii"))
         if depth >= DEEPEST:
             return self._cut("it is nested too deeply")
-        items = _items(value, kind, above)
+        items = self._items(value, kind, above)
         if items is not None:
             return self._list(items, depth)
-        members = _members(value, kind, above)
+        members = self._members(value, kind, above)
         if members is not None:
             return self._object(members, depth)
         return self._of_library(value, kind, depth)
@@ -136,6 +133,7 @@ class Writer:
     def _list(self, items: Any, depth: int) -> list[Any]:
         result = []
         for item in items:
+            self._nodes -= 1
             if self._nodes < 0 or self._characters < 0:
                 result.append(self._cut("it has more than can be read at once"))
                 break
@@ -145,6 +143,7 @@ class Writer:
     def _object(self, members: Any, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in members:
+            self._nodes -= 1
             if self._nodes < 0 or self._characters < 0:
                 result[REST] = self._cut("it has more than can be read at once")
                 break
@@ -152,6 +151,30 @@ class Writer:
             is_hidden = self._hide is not None and value is not None and is_secret_name(name)
             result[name] = MASK if is_hidden else self.plain(value, depth + 1)
         return result
+
+    def _items(self, value: Any, kind: type, above: tuple[type, ...]) -> Any:
+        """Return the items of a list, a tuple, a set or a deque, one more than fit; None for others."""
+        most = max(self._nodes, 0) + 1
+        if list in above:
+            return list.__getitem__(value, slice(most))
+        if tuple in above and field_names(kind) is None:
+            return tuple.__getitem__(value, slice(most))
+        for base in (set, frozenset):
+            if base in above:
+                items = list(islice(base.__iter__(value), most))
+                return sorted(items) if any(are_all(items, scalar) for scalar in (str, int, float)) else items
+        return list(islice(value, most)) if kind is deque or kind is range else None
+
+    def _members(self, value: Any, kind: type, above: tuple[type, ...]) -> Any:
+        """Return the members of a dict, a named tuple or a dataclass as pairs; None for others."""
+        if dict in above:
+            return list(islice(dict.items(value), max(self._nodes, 0) + 1))
+        names = field_names(kind)
+        if names is None:
+            return None
+        if tuple in above:
+            return list(zip(names, tuple.__iter__(value), strict=False))
+        return list(attributes(value, names).items())
 
     def _of_library(self, value: Any, kind: type, depth: int) -> Any:
         scalar = next((write for name, write in _PANDAS if kind is loaded("pandas", name)), None)
@@ -194,7 +217,7 @@ def label(key: Any) -> str:
     kind = type(key)
     if kind is str:
         return str(key)
-    if kind in (int, bool, float, type(None)):
+    if is_among(kind, (int, bool, float, type(None))):
         return str(_integer(key) if kind is int else key)
     if kind is tuple:
         return "_".join(map(label, key[:10]))
@@ -225,33 +248,6 @@ def _integer(value: int) -> Any:
     if value.bit_length() > MAX_BITS:
         return f"an integer of about {int(value.bit_length() * math.log10(2)):,} digits"
     return value
-
-
-def _items(value: Any, kind: type, above: tuple[type, ...]) -> Any:
-    """Return the items of a list, a tuple, a set or a deque; None for others."""
-    if list in above:
-        return list.__iter__(value)
-    if tuple in above and field_names(kind) is None:
-        return tuple.__iter__(value)
-    for base in (set, frozenset):
-        if base in above:
-            items = list(base.__iter__(value))
-            return sorted(items) if set(map(type, items)) in ({str}, {int}, {float}) else items
-    if kind is deque:
-        return list(value)
-    return islice(value, MAX_NODES + 1) if kind is range else None
-
-
-def _members(value: Any, kind: type, above: tuple[type, ...]) -> Any:
-    """Return the members of a dict, a named tuple or a dataclass as pairs; None for others."""
-    if dict in above:
-        return list(dict.items(value))
-    names = field_names(kind)
-    if names is None:
-        return None
-    if tuple in above:
-        return list(zip(names, tuple.__iter__(value), strict=False))
-    return list(attributes(value, names).items())
 
 
 def field_names(kind: type) -> tuple[str, ...] | None:

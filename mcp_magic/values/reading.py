@@ -21,7 +21,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.results import ResourceResult, ToolResult
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import attributes, bases, class_name, loaded
+from mcp_magic.values.classes import attributes, bases, class_name, is_among, loaded
 from mcp_magic.values.frames import series_outline
 from mcp_magic.values.images import image_words, is_image
 from mcp_magic.values.plain import Writer, field_names, label
@@ -49,6 +49,8 @@ HEAD_LINES = 20  # lines in the description of a value that is no table
 
 SAMPLE, MOST_ROWS = 100_000, 20_000_000
 """Rows of a column of objects that statistics are made of, and of an array."""
+
+MOST_TEXT = 20_000_000  # characters of a text that is read
 
 MOST_CHARACTERS = 5_000_000  # of the texts of a nested value
 
@@ -156,7 +158,9 @@ class Reader:
         """Return a value as a table: its own rows, else the lines of its text or of its JSON."""
         kind = type(value)
         if str in bases(kind) and kind is not Concealed:
-            return Lines(self.hide(str.__str__(value)))
+            text = self.hide(str.__str__(value)[:MOST_TEXT])
+            rest = f"\n[cut here; it has {str.__len__(value):,} characters]" if str.__len__(value) > MOST_TEXT else ""
+            return Lines(text + rest)
         parts = result_parts(value)
         if len(parts) > 1:
             raise ArgumentsError(
@@ -165,13 +169,15 @@ class Reader:
         table = next(iter(parts.values()), None) or table_of(value)
         if table is not None:
             return table
-        if kind in RESULTS:
+        if is_among(kind, RESULTS):
             value = "\n".join(value.texts) if value.data is None or type(value.data) is str else value.data
             return self._table(value, name)
-        plain = Writer(hide=self.hide, characters=MOST_CHARACTERS).plain(value)
+        writer = Writer(hide=self.hide, characters=MOST_CHARACTERS)
+        plain = writer.plain(value)
         if plain == f"<{class_name(kind)}>":
             raise ArgumentsError(_unreadable(kind, name))
-        return Lines(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, indent=1))
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, indent=1)
+        return Lines(text if writer.is_whole else f"{text}\n[cut here; parts of it can be read as {name}.PART]")
 
     def _part(
         self, table: Table, numbers: Sequence[int], positions: Sequence[int], *, is_numbered: bool = False
@@ -230,7 +236,7 @@ def row_range(rows: Rows, length: int) -> range:
     """
     if not isinstance(rows, str):
         is_range = len(rows) == 2 and all(type(number) is int for number in rows)
-        rows = f"{rows[0]}:{rows[1]}" if is_range else "no range"
+        rows = f"{rows[0]}:{rows[1]}" if is_range else str(rows)
     match = _RANGE.fullmatch(rows)
     if match is None or (match[3] and not match[2]):
         raise ArgumentsError(f"rows is START:STOP, counted from 0, such as 20:40; not {one_line(rows, 40)!r}")
@@ -270,21 +276,31 @@ def part_of(value: Any, path: str, name: str) -> Any:
     for _ in range(20):
         if not path:
             return value
+        items = _item(value, path)
+        if items is not None:
+            value, path = items
+            continue
         parts = parts_of(value)
         key = path if path in parts else path.partition(".")[0]
         if key not in parts:
             near = did_you_mean(key, parts)
-            there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else ""
+            there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else _no_parts(value)
             raise ArgumentsError(f"{one_line(name, 60)} has no part {one_line(key, 60)!r}.{there}")
         value, path = parts[key], path[len(key) + 1 :]
     raise ArgumentsError(f"{one_line(name, 60)} has no part so deep")
+
+
+def _no_parts(value: Any) -> str:
+    above = bases(type(value))
+    count = next((base.__len__(value) for base in (list, tuple) if base in above), 0)
+    return f" Its items are 0 to {count - 1:,}" if count else ""
 
 
 def parts_of(value: Any) -> Mapping[str, Any]:
     """Return the parts of a value by name, {} if it has none."""
     kind = type(value)
     above = bases(kind)
-    if kind in RESULTS:
+    if is_among(kind, RESULTS):
         parts = dict(value.tables)
         return parts if parts or type(value.data) is not dict else value.data
     if dict in above:
@@ -292,15 +308,22 @@ def parts_of(value: Any) -> Mapping[str, Any]:
     names = field_names(kind)
     if names is not None:
         return dict(zip(names, tuple.__iter__(value), strict=False)) if tuple in above else attributes(value, names)
-    for base in (list, tuple):
-        if base in above:
-            return {str(number): item for number, item in enumerate(base.__iter__(value))}
     return {}
+
+
+def _item(value: Any, path: str) -> tuple[Any, str] | None:
+    """Return an item of a list or tuple and the rest of the path; None if the path begins with none."""
+    number, _, rest = path.partition(".")
+    above = bases(type(value))
+    base: Any = list if list in above else tuple if tuple in above else None
+    if base is None or not number.isdecimal() or len(number) > 18 or int(number) >= base.__len__(value):
+        return None
+    return base.__getitem__(value, int(number)), rest
 
 
 def result_parts(value: Any) -> dict[str, Table]:
     """Return the tables of a result by name; {} for other values."""
-    if type(value) not in RESULTS:
+    if not is_among(type(value), RESULTS):
         return {}
     tables = {name: table_of(rows) for name, rows in value.tables.items() if not rows.single}
     return {name: table for name, table in tables.items() if table is not None}
@@ -325,18 +348,31 @@ def shape_of(value: Any) -> tuple[str, str]:
         if base in above:
             count = base.__len__(value)
             return ("", size_text(count)) if base in (bytes, bytearray) else (plural(count, "items"), "")
-    if kind in RESULTS:
+    if is_among(kind, RESULTS):
         return _shape_of_result(value), size_text(sum(map(len, value.texts)))
     if is_image(value):
         return image_words(value), ""
     series = series_outline(value)
     if series is not None:
         return plural(series[0], "rows"), size_text(series[1])
+    array = array_shape(value)
+    if array is not None:
+        return array
     table = table_of(value)
     if table is None:
         return "", ""
     size = table.size
     return shape_text(table), "" if size is None else size_text(size)
+
+
+def array_shape(value: Any) -> tuple[str, str] | None:
+    """Return the shape and the size of an array of numpy; None for other values."""
+    base = loaded("numpy", "ndarray")
+    if base is None or base not in bases(type(value)):
+        return None
+    array = base.view(value, base)
+    shape = " x ".join(f"{length:,}" for length in array.shape)
+    return f"{shape} {one_line(str(array.dtype), 60)}".strip(), size_text(array.nbytes)
 
 
 def _shape_of_result(result: Any) -> str:

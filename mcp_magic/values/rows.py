@@ -14,7 +14,7 @@ from mcp_magic._text import did_you_mean, join_names
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import attributes, bases, class_name
+from mcp_magic.values.classes import are_all, attributes, bases, class_name, kinds_of
 from mcp_magic.values.plain import field_names, label, labels
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Lines(Lists):
 LINE = 500  # characters after which a line of a text is broken, so that a text without line ends can be read in parts
 
 
-_SCALARS = frozenset([str, int, float, bool, type(None)])
+_SCALARS = (str, int, float, bool, type(None))
 
 
 def _plain_members(item: Any) -> Mapping[str, Any]:
@@ -186,24 +186,24 @@ def types_text(cells: Iterable[Any]) -> str:
     >>> types_text([1, 2, None]), types_text([1, 2.5, "a"]), types_text([])
     ('int', 'float or int or str', 'empty')
     """
-    kinds = {class_name(kind) for kind in set(map(type, cells)) - {type(None)}}
-    return " or ".join(sorted(kinds)[:4]) or "empty"
+    names = {class_name(kind) for kind in kinds_of(cells) if kind is not type(None)}
+    return " or ".join(sorted(names)[:4]) or "empty"
 
 
 def of_list(items: Sequence[Any]) -> Table:
     """Return a list as a table: of objects, of lists, else of one column."""
-    kinds = set(map(type, islice(items, MAX_ITEMS)))
-    if len(items) <= MAX_ITEMS and items and kinds == {dict}:
+    if not 0 < len(items) <= MAX_ITEMS:
+        return Lists({"value": items})
+    if are_all(items, dict):
         return Records(items, _plain_members)
-    if len(items) <= MAX_ITEMS and items and kinds <= {list, tuple} and any(items):
+    if are_all(items, list, tuple) and any(items):
         return Matrix(items)
-    if len(kinds) == 1 and len(items) <= MAX_ITEMS:
-        [kind] = kinds
-        names = field_names(kind)
-        if names:
-            if tuple in bases(kind):
-                return Matrix(list(map(tuple.__iter__, items)), names)  # type: ignore[arg-type]
-            return Records(items, lambda item: attributes(item, names))
+    kind = type(items[0])
+    names = field_names(kind)
+    if names and are_all(items, kind):
+        if tuple in bases(kind):
+            return Matrix([tuple.__getitem__(item, slice(None)) for item in items], names)
+        return Records(items, lambda item: attributes(item, names))
     return Lists({"value": items})
 
 
@@ -212,12 +212,11 @@ MAX_ITEMS = 5_000_000  # most items of a list whose kinds are looked at
 
 def of_dict(members: Mapping[Any, Any]) -> Table | None:
     """Return a dict of equally long lists, or of scalars, as a table; None for another."""
-    kinds = set(map(type, members.values()))
-    if kinds and kinds <= {list, tuple}:
+    if members and are_all(members.values(), list, tuple):
         lengths = set(map(len, members.values()))
         if len(lengths) == 1 and len(members) <= MOST_COLUMNS and lengths != {0}:
             return Lists(dict(zip(labels(members), members.values(), strict=True)))
-    if kinds and kinds <= _SCALARS:
+    if members and are_all(members.values(), *_SCALARS):
         names = [label(key) for key in members]
         values = [
             MASK if value is not None and is_secret_name(name) else value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import plural
 from mcp_magic.display import tables
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.values.classes import bases, class_name, loaded
+from mcp_magic.values.classes import bases, class_name, is_among, loaded
 from mcp_magic.values.frames import frame_table
 from mcp_magic.values.plain import Writer
 from mcp_magic.values.rows import MAX_ITEMS, Lists, Matrix, of_dict, of_list
@@ -29,13 +29,15 @@ def table_of(value: Any) -> Table | None:
     """Return a value as a table, or None if it is none."""
     kind = type(value)
     above = bases(kind)
-    if kind in (list, tuple) or list in above:
-        return of_list(value if kind is list else list(list.__iter__(value)) if list in above else value)
-    if kind in (set, frozenset):
+    if list in above:
+        return of_list(value if kind is list else list.__getitem__(value, slice(None)))
+    if kind is tuple:
+        return of_list(value)
+    if kind is set or kind is frozenset:
         return Lists({"value": Writer(nodes=MAX_ITEMS).plain(value)})
     if dict in above:
-        return of_dict(value if kind is dict else dict(dict.items(value)))
-    if kind in _IN_RESULTS:
+        return of_dict(value if kind is dict else dict.copy(value))
+    if is_among(kind, _IN_RESULTS):
         names, cells = value.head(sys.maxsize)
         return Matrix(cells, names)
     if (

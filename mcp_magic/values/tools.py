@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_magic._text import plural
+from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import class_name
+from mcp_magic.values.classes import class_name, is_among
 from mcp_magic.values.images import image_of, is_image, size_of
 from mcp_magic.values.reading import LIMIT, RESULTS, Reader, part_of, row_range
 
@@ -44,14 +44,34 @@ class ValueTool:
         title: Its title, for people.
         description: What it does.
         schema: The JSON Schema of its arguments.
-        answer: Answers a call, from its arguments and the values. An ArgumentsError is the answer of a failed call.
+        compute: Computes the answer.
     """
 
     name: str
     title: str
     description: str
     schema: Mapping[str, Any]
-    answer: Callable[[Mapping[str, Any], Values], list[ContentBlock]]
+    compute: Callable[[Mapping[str, Any], Values], list[ContentBlock]]
+
+    def answer(self, arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
+        """Return the answer to a call.
+
+        Raises:
+            ArgumentsError: The arguments are not valid, or the value cannot be read. The message is for the agent.
+        """
+        valid = self.schema["properties"]
+        for name in arguments:
+            if name not in valid:
+                near = did_you_mean(name, valid)
+                raise ArgumentsError(
+                    f"{self.name} has no argument {one_line(name, 60)!r}.{near} It has: {join_names(valid)}"
+                )
+        try:
+            return self.compute(arguments, values)
+        except MCPMagicError:
+            raise
+        except Exception as error:  # of a library that cannot read its own value
+            raise ArgumentsError(f"{self.name}: this value cannot be read ({class_name(type(error))})") from None
 
     @property
     def tool(self) -> Tool:
@@ -202,7 +222,7 @@ def _columns(arguments: Mapping[str, Any]) -> list[str]:
 
 def _images(value: Any) -> list[Any]:
     """Return the images that a value is, or that a result without text has."""
-    if type(value) in RESULTS and not any(text.strip() for text in value.texts):
+    if is_among(type(value), RESULTS) and not any(text.strip() for text in value.texts):
         return list(value.images[:MOST_IMAGES])
     return [value] if is_image(value) else []
 

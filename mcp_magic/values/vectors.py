@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from mcp_magic.values.classes import defined_in, loaded
+from mcp_magic.values.classes import defined_in, is_among, kinds_of, loaded
 from mcp_magic.values.plain import ZONES
 
 if TYPE_CHECKING:
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
 Kind = Literal["number", "text", "time", "truth", "mixed"]
 
-_INTEGERS, _TIMES = frozenset([int]), frozenset([datetime.datetime, datetime.date])
-_NUMBERS = frozenset([int, float, decimal.Decimal])
+_CLASSES: dict[Kind, tuple[type, ...]] = {
+    "number": (int, float, decimal.Decimal),
+    "truth": (bool,),
+    "text": (str,),
+    "time": (datetime.datetime, datetime.date),
+}
+"""Kind -> classes of Python whose objects are of it."""
 
 
 class Vector(NamedTuple):
@@ -51,17 +56,15 @@ class Vector(NamedTuple):
 def of_cells(cells: Sequence[Any]) -> Vector:
     """Return Python objects as a vector, of one kind if all of them are."""
     array = np.fromiter(cells, object, len(cells))
-    kinds = set(map(type, cells)) - {type(None)}
-    if float in kinds:
-        kinds = {type(cell) for cell in cells if cell is not None and not (type(cell) is float and cell != cell)}
-    if kinds <= {bool}:
-        return _picked(array, "truth" if kinds else "number")
-    if kinds <= _NUMBERS:
-        return _picked(array, "number")
-    if kinds == {str}:
-        return _picked(array, "text")
-    if all(kind in _TIMES or kind is loaded("pandas", "Timestamp") for kind in kinds):
-        return _picked(array, "time")
+    kinds = kinds_of(cells)
+    if is_among(float, kinds):
+        kinds = kinds_of(cell for cell in cells if not (type(cell) is float and cell != cell))
+    classes = [kind for kind in kinds if kind is not type(None)]
+    for kind, own in _CLASSES.items():
+        if all(
+            is_among(other, own) or (kind == "time" and other is loaded("pandas", "Timestamp")) for other in classes
+        ):
+            return _picked(array, kind)
     return Vector("mixed", array, np.fromiter(map(_is_missing, array), bool, len(array)))
 
 

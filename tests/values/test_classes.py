@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+import pandas as pd
+import pytest
+
+from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.classes import attributes, bases, class_name, defined_in
 from mcp_magic.values.plain import Writer
-
-if TYPE_CHECKING:
-    import pytest
+from mcp_magic.values.reading import Reader
+from mcp_magic.values.tables import as_json
 
 
 def trap() -> type:
@@ -22,6 +24,8 @@ def trap() -> type:
 
         def __instancecheck__(cls, instance):
             raise SystemExit
+
+        __eq__ = __hash__ = __len__ = __iter__ = __bool__ = __call__ = __instancecheck__  # type: ignore[assignment]
 
     class Trap(metaclass=Traps):
         def __getattribute__(self, name):
@@ -42,11 +46,29 @@ def trap() -> type:
 
 
 def test_a_class_is_named_without_its_metaclass():
-    Trap = trap()
-    assert class_name(Trap) == "Trap"
-    assert bases(Trap)[1] is object
-    assert Writer().plain(Trap()) == "<Trap>"
-    assert Writer().plain({Trap(): [Trap()]}) == {"<Trap>": ["<Trap>"]}
+    kind = trap()
+    assert class_name(kind) == "Trap"
+    assert bases(kind) == (object,)
+
+
+def test_objects_that_fail_wherever_they_are_asked_are_read():
+    thing = object.__new__(trap())
+    assert Writer().plain(thing) == "<Trap>"
+    assert Writer().plain({thing: [thing, (thing,), {"a": thing}]}) == {
+        "<Trap>": ["<Trap>", ["<Trap>"], {"a": "<Trap>"}]
+    }
+    frame = pd.DataFrame({"a": pd.Series([thing, "x", 1, None], dtype=object)})
+    cells = {"list": [thing, "x", 1, None], "frame": frame, "rows": [{"a": thing}, {"a": "x"}, {"a": 1}, {}]}
+    for value in cells.values():
+        assert "<Trap>" in Reader().read(value)
+        assert "<Trap>" in Reader().describe(value, "it")
+        assert "Trap" not in Reader().summary(value)
+        name = "value" if type(value) is list and len(value) and value[0] is thing else "a"
+        assert Reader().read(value, query=f"{name} == 1 or {name} == 'x'").startswith("[2 of 4 rows fit the query")
+    with pytest.raises(ArgumentsError, match="it is of the class Trap, which is not read"):
+        Reader().read(thing)
+    assert Reader().summary(thing) == "Trap"
+    assert as_json({"a": thing}) == {"a": "<Trap>"}
 
 
 def test_a_class_that_claims_a_library_is_not_of_it(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from collections import namedtuple
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ class Point:
     x: int
     y: int
 
+
+Pair = namedtuple("Pair", ["left", "right"])
 
 FRAME = pd.DataFrame(
     {
@@ -63,11 +66,12 @@ def test_columns_of_the_same_name_get_numbers():
         ([1, 2], ["value"]),
         ([[1, 2], [3]], ["0", "1"]),
         ([Point(1, 2)], ["x", "y"]),
+        ([Pair(1, 2), Pair(3, 4)], ["left", "right"]),
         ({"a": [1, 2], "b": ["x", "y"]}, ["a", "b"]),
         ({"a": 1, "b": 2}, ["key", "value"]),
         ({2, 1}, ["value"]),
     ],
-    ids=["series", "unnamed_series", "list", "lists", "dataclasses", "columns", "scalars", "set"],
+    ids=["series", "unnamed_series", "list", "lists", "dataclasses", "named_tuples", "columns", "scalars", "set"],
 )
 def test_values_are_tables(value, columns):
     table = table_of(value)

@@ -90,10 +90,14 @@ def test_a_read_ends_at_its_limit_and_says_how_to_read_on():
         ({"name": "df", "columns": [1]}, 'columns is a list of names, such as ["city", "price"]'),
         ({"name": "df.shape"}, "df has no part 'shape'."),
         ({"name": "nest.b"}, "nest has no part 'b'. There are: a"),
+        ({"name": "rows.7"}, "rows has no part '7'. Its items are 0 to 2"),
+        ({"name": "df.__class__"}, "df has no part '__class__'."),
+        ({"table": "df"}, "read_value has no argument 'table'. It has: name, rows, columns, query"),
+        ({"name": "df", "rows": [1]}, "rows is START:STOP, counted from 0, such as 20:40; not '[1]'"),
     ],
 )
 def test_errors_name_what_is_valid(arguments, message):
-    values = Namespace(df=CITIES, nest={"a": {"b": 1}})
+    values = Namespace(df=CITIES, nest={"a": {"b": 1}}, rows=[1, 2, 3])
     with pytest.raises(ArgumentsError) as caught:
         answer("read_value", values, **arguments)
     assert str(caught.value) == message
@@ -253,3 +257,28 @@ def test_rows_and_columns_are_read_in_both_notations():
     expected = "[rows 1 to 1 of 3]\ncity\nRome"
     assert answer("read_value", values, name="df", rows=[1, 2], columns="city") == expected
     assert answer("read_value", values, name="df", rows="1:2", columns=["city"]) == expected
+
+
+def test_a_nested_value_that_is_too_large_says_that_it_is_cut():
+    values = Namespace(nest={"a": {"b": [list(range(1000))] * 300}}, loop={"a": {}})
+    values.values["loop"]["a"]["a"] = values.values["loop"]
+    text = answer("read_value", values, name="nest", rows="-1:")
+    assert text.endswith("[cut here; parts of it can be read as nest.PART]")
+    assert answer("read_value", values, name="loop", rows="-1:").endswith("can be read as loop.PART]")
+
+
+def test_an_error_of_a_library_does_not_get_out(monkeypatch: pytest.MonkeyPatch):
+    def fail(self, *_):
+        raise KeyError("sesame")
+
+    monkeypatch.setattr(pd.Series, "tolist", fail)
+    with pytest.raises(ArgumentsError, match=r"^read_value: this value cannot be read \(KeyError\)$"):
+        answer("read_value", Namespace(df=CITIES), name="df")
+
+
+def test_tools_are_read_only_and_have_schemas_that_providers_take():
+    for tool in value_tools():
+        assert tool.tool.annotations is not None
+        assert tool.tool.annotations.read_only_hint
+        assert tool.tool.input_schema == dict(tool.schema)
+        assert all(type(prop["type"]) is str for prop in tool.function["parameters"]["properties"].values())
