@@ -276,7 +276,7 @@ def test_an_error_of_a_library_does_not_get_out(monkeypatch: pytest.MonkeyPatch)
         answer("read_value", Namespace(df=CITIES), name="df")
 
 
-def test_tools_are_read_only_and_have_schemas_that_providers_take():
+def test_tools_are_read_only_with_schemas_of_one_type():
     for tool in value_tools():
         assert tool.tool.annotations is not None
         assert tool.tool.annotations.read_only_hint
