@@ -59,6 +59,8 @@ LOOK_SECONDS = 1.0  # seconds after which it looks again which kernels serve
 
 CONNECT_SECONDS = 5.0  # seconds for a kernel to accept a connection, and for a proof
 
+TAKE_SECONDS = 30.0  # seconds for a kernel to take a message that it does not answer
+
 END_SECONDS = 1.0  # seconds for what is in flight once the client has gone, and for the kernel to hear of that
 
 ROOTS_SECONDS = 5.0  # seconds for the client to name its roots
@@ -74,6 +76,8 @@ MAX_BYTES = 64 * 1024 * 1024  # of a message of the kernel
 FIND_KERNELS = "find_kernels"
 
 NONE_SERVES = "no kernel serves. The person types `%mcp serve --kernel` in the notebook; its tools appear here then."
+
+_BUSY = "it runs what leaves no time for others. Try again later, or ask the person to interrupt it."
 
 _META = "io.modelcontextprotocol/"
 _NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what `Mcp-Name` repeats
@@ -155,7 +159,7 @@ def _distance(folder: Path, other: Path) -> int | None:
 class _LostError(Exception):
     """The kernel does not answer any more."""
 
-    def __init__(self, why: str, *, is_sent: bool = True) -> None:
+    def __init__(self, why: str = NONE_SERVES, *, is_sent: bool = True) -> None:
         super().__init__(why)
         self.is_sent = is_sent
 
@@ -183,21 +187,27 @@ class _Session:
                 "Accept": "application/json, text/event-stream",
                 "Mcp-Magic-Client": client,  # tells clients apart, as since 2026-07-28 there are no sessions
             },
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8),
             trust_env=False,  # a proxy of the environment would get the token
         )
 
-    async def is_proven(self) -> bool:
-        """Whether the server at the port has the token, which is not sent for that."""
+    async def prove(self) -> None:
+        """Make sure that the server at the port has the token, which is not sent for that.
+
+        Raises:
+            _LostError: It has not, or does not answer.
+        """
         nonce = secrets.token_hex(16)
         try:
             async with httpx2.AsyncClient(trust_env=False, timeout=CONNECT_SECONDS) as client:
-                answer = await client.get(f"{self._url}{PROOF_PATH}?nonce={nonce}")
+                response = await client.get(f"{self._url}{PROOF_PATH}?nonce={nonce}")
+        except httpx2.TimeoutException:
+            raise _LostError(f"{self.kernel.title} does not answer now: {_BUSY}", is_sent=False) from None
         except httpx2.HTTPError:
-            return False
+            raise _LostError(is_sent=False) from None
         proof = proof_of(self._token, self.kernel.port, nonce)
-        return secrets.compare_digest(answer.text[:200].strip().encode(), proof.encode())
+        if not secrets.compare_digest(response.text[:200].strip().encode(), proof.encode()):
+            raise _LostError(is_sent=False)  # another program has its port now
 
     async def close(self) -> None:
         """End the session once no request is in flight. Idempotent."""
@@ -237,19 +247,23 @@ class _Session:
     @asynccontextmanager
     async def _request(self, method: str, message: Message | None) -> AsyncIterator[httpx2.Response]:
         if not is_current(self.kernel):
-            raise _LostError("the kernel serves no longer", is_sent=False)
+            raise _LostError(is_sent=False)
         content = None if message is None else json.dumps(message).encode()
         headers = self._headers(message or {}) | ({} if content is None else {"Content-Type": "application/json"})
+        waits = message is None or ("id" in message and "method" in message)
+        timeout = httpx2.Timeout(None if waits else TAKE_SECONDS, connect=CONNECT_SECONDS)
         self._requests += 1
         try:
-            async with self._client.stream(method, f"{self._url}/mcp", content=content, headers=headers) as response:
+            async with self._client.stream(
+                method, f"{self._url}/mcp", content=content, headers=headers, timeout=timeout
+            ) as response:
                 if response.status_code == 401 or (response.status_code == 404 and self.id and not is_modern(message)):
-                    raise _LostError("the kernel has ended this session", is_sent=False)
+                    raise _LostError(is_sent=False)
                 yield response
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise _LostError(str(error), is_sent=False) from None
-        except (httpx2.TransportError, httpx2.StreamError) as error:
-            raise _LostError(str(error)) from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            raise _LostError(is_sent=False) from None
+        except (httpx2.TransportError, httpx2.StreamError):
+            raise _LostError from None
         finally:
             self._requests -= 1
             if self._is_over and not self._requests:
@@ -266,14 +280,14 @@ class _Session:
                     if is_request and is_answer(received):
                         return
             if not is_request or not is_current(self.kernel):
-                raise _LostError("the kernel has ended the stream")
+                raise _LostError
             yield failure(message, "the kernel has ended the request without an answer; whether it ran is not known.")
             return
         data = b""
         async for chunk in response.aiter_bytes():
             data += chunk
             if len(data) > MAX_BYTES:
-                raise _LostError("the answer is too large")
+                raise _LostError
         answers = [received for received in _parsed(data.decode("utf-8", "replace")) if is_answer(received)]
         if is_request and not answers:
             text = f"the kernel answers with HTTP {response.status_code}: {data[:200].decode('utf-8', 'replace')}"
@@ -638,11 +652,11 @@ class Proxy:
                 return None
             session = _Session(choice.kernel, token, self._id)
             try:
-                if not await session.is_proven():
-                    raise _LostError("another program has the port")
+                await session.prove()
                 if greets and self._client.initialize is not None:
                     await self._greet(session)
-            except _LostError:
+            except _LostError as error:
+                self._why_none = str(error)
                 self._start(session.close())
                 return None
             self._session, self._last = session, choice.kernel
@@ -653,7 +667,7 @@ class Proxy:
         """Initialise a session as the client has initialised its own."""
         async for message in session.exchange({**(self._client.initialize or {}), "id": "proxy"}):
             if "error" in message:
-                raise _LostError("the kernel takes no session")
+                raise _LostError(f"{session.kernel.title} takes no session now; try again later.")
         if self._client.is_initialized:
             await self._initialized(session)
         for request in [*self._client.kept.values()]:

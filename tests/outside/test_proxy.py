@@ -21,7 +21,7 @@ from mcp_types import ElicitResult
 from pydantic import BaseModel
 
 from mcp_magic.outside import proxy
-from mcp_magic.outside.proxy import NONE_SERVES, Wanted, choose
+from mcp_magic.outside.proxy import NONE_SERVES, Proxy, Wanted, choose
 from mcp_magic.outside.runtime import RunningKernel, announce
 from mcp_magic.outside.serving import serve_kernel
 from tests.support.waiting import until
@@ -521,6 +521,33 @@ async def test_stranger_at_the_port_gets_no_token_and_no_request(folder, mode, r
         assert token.encode() not in stranger.heard
         assert b"Authorization" not in stranger.heard
         assert b"tools/" not in stranger.heard
+
+
+async def test_kernel_that_gives_no_answer_is_said_to_be_busy(folder, monkeypatch):
+    monkeypatch.setattr(proxy, "CONNECT_SECONDS", 0.2)
+    written: list[dict[str, Any]] = []
+
+    async def following():
+        yield json.dumps({"jsonrpc": "2.0", **initialize()}).encode()
+        yield json.dumps({"jsonrpc": "2.0", **call(1, "who")}).encode()
+        await until(lambda: len(written) == 2)
+
+    async def silent(reader, writer):
+        await reader.read()
+        writer.close()
+
+    async with serving() as (_, served):
+        token = served.token_file.read_text()
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        file = served.token_file.with_name(f"kernel-{port}.token")
+        file.touch(0o600)
+        file.write_text(token)
+        announce(port, folder=folder, notebook="a.ipynb", kernel="", started="2026-01-02T03:04:05.678")
+        await Proxy(Wanted((folder,)), lambda line: written.append(json.loads(line))).run(following())
+    said = f"a.ipynb in {folder} does not answer now: it runs what leaves no time for others. Try again later"
+    assert said in written[0]["result"]["instructions"]
+    assert said in written[1]["result"]["content"][0]["text"]
 
 
 # The program
