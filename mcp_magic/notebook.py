@@ -134,7 +134,7 @@ class NotebookHost(CoreHost):
         return self._serving if self._serving is not None and self._serving.running else None
 
     @on_own_loop_unless_closed
-    async def serve(self, *, port: int = 0) -> KernelServing:
+    async def serve(self, *, port: int = 0, notebook: str = "") -> KernelServing:
         """Serve this host to outside agents of this user, on 127.0.0.1; the same again if it is served already.
 
         They get its sessions' tools, resources and prompts, and the variables in `values`. `python -m mcp_magic proxy`
@@ -142,6 +142,7 @@ class NotebookHost(CoreHost):
 
         Args:
             port: The port; 0 for any free one.
+            notebook: The path of the notebook, where Jupyter does not tell it.
 
         Raises:
             CommandError: The port cannot be had.
@@ -156,7 +157,7 @@ class NotebookHost(CoreHost):
         from mcp_magic.outside.gateway import KernelServer
         from mcp_magic.outside.serving import serve_kernel
 
-        self._serving = await serve_kernel(KernelServer(self, self.values), port=port)
+        self._serving = await serve_kernel(KernelServer(self, self.values), port=port, notebook=notebook)
         return self._serving
 
     @on_own_loop_unless_closed

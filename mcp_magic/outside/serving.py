@@ -8,11 +8,11 @@ import re
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.parsing import working_directory
 from mcp_magic.display.document import Part, parts_text, show_parts
-from mcp_magic.outside.entries import entries, proxy_command
+from mcp_magic.outside.entries import entries, proxy_command, table_of
 from mcp_magic.outside.runtime import NAME, announce, private_folder, running_kernels, withdraw
 from mcp_magic.server.http import serve
 
@@ -53,9 +53,19 @@ class KernelServing:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The entries for other hosts; they name the notebook where its folder has several kernels."""
+        """The entries for other hosts."""
+        return entries(self._command)
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The entry as a server of a JSON file."""
+        return table_of(self._command)
+
+    @property
+    def _command(self) -> list[str]:
+        """The command of the proxy; it names the notebook where its folder has several kernels."""
         twins = [other for other in running_kernels() if other.folder == self.kernel.folder]
-        return entries(proxy_command(self.kernel.notebook if len(twins) > 1 else ""))
+        return proxy_command(self.kernel.notebook if len(twins) > 1 else "")
 
     async def stop(self) -> None:
         """Stop serving at once: requests, streams and questions of clients end. Idempotent."""
@@ -89,8 +99,8 @@ class KernelServing:
     __str__ = parts_text
 
 
-async def serve_kernel(server: KernelServer, *, port: int = 0) -> KernelServing:
-    """Serve the kernel to outside agents of this user; port 0 is any free one.
+async def serve_kernel(server: KernelServer, *, port: int = 0, notebook: str = "") -> KernelServing:
+    """Serve the kernel to outside agents of this user; port 0 is any free one, "" the notebook that Jupyter names.
 
     Raises:
         CommandError: The port cannot be had, or the token file cannot be written.
@@ -102,7 +112,7 @@ async def serve_kernel(server: KernelServer, *, port: int = 0) -> KernelServing:
         kernel = announce(
             serving.port,
             folder=working_directory().resolve(),
-            notebook=notebook_name(),
+            notebook=notebook_name(notebook or os.environ.get("JPY_SESSION_NAME", "")),
             kernel=kernel_id(),
             started=datetime.now().isoformat(timespec="milliseconds"),
         )
@@ -113,9 +123,13 @@ async def serve_kernel(server: KernelServer, *, port: int = 0) -> KernelServing:
     return KernelServing(server, kernel, serving)
 
 
-def notebook_name() -> str:
-    """Return the name of the notebook of this kernel, as Jupyter says it; "" if it does not."""
-    name = re.split(r"[/\\]", os.environ.get("JPY_SESSION_NAME", ""))[-1]
+def notebook_name(path: str) -> str:
+    r"""Return the name of a notebook; "" if it is none.
+
+    >>> notebook_name("/home/me/a b.ipynb"), notebook_name(r"C:\a.ipynb"), notebook_name("console-1")
+    ('a b.ipynb', 'a.ipynb', '')
+    """
+    name = re.split(r"[/\\]", path)[-1]
     return name if name.endswith(".ipynb") else ""
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import httpx2
 import pytest
 
 from mcp_magic import Host
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.outside.runtime import running_kernels
-from mcp_magic.outside.serving import kernel_id, notebook_name
+from mcp_magic.outside.serving import kernel_id
 
 
 @pytest.fixture(autouse=True)
@@ -65,18 +63,11 @@ async def test_folder_that_cannot_be_used_serves_nothing(folder):
         assert host.serving is None
 
 
-@pytest.mark.parametrize(
-    ("session", "name"),
-    [
-        ("/home/me/work/a b.ipynb", "a b.ipynb"),
-        ("C:\\work\\a.ipynb", "a.ipynb"),
-        ("a.ipynb", "a.ipynb"),
-        ("console-1", ""),
-        ("", ""),
-    ],
-)
-def test_notebook_has_the_name_that_jupyter_says(monkeypatch, session, name):
-    monkeypatch.setenv("JPY_SESSION_NAME", session)
-    assert notebook_name() == name
-    del os.environ["JPY_SESSION_NAME"]
-    assert (notebook_name(), kernel_id()) == ("", "")
+async def test_notebook_has_the_name_that_its_frontend_tells(monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/work/a b.ipynb")
+    async with Host() as host:
+        assert (await host.serve()).kernel.notebook == "a b.ipynb"
+        await host.stop_serving()
+        assert (await host.serve(notebook="/home/me/other.ipynb")).kernel.notebook == "other.ipynb"
+        await host.stop_serving()
+    assert kernel_id() == ""

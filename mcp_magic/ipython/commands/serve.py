@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import join_names
 from mcp_magic.config.parsing import check_name
+from mcp_magic.config.writing import read_file, write_file
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
+from mcp_magic.outside.entries import SERVER
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +28,9 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     if arguments.stop:
         return await _stop(invocation, arguments)
     if arguments.kernel:
-        return await invocation.host.serve(port=arguments.port)
+        return await _serve_kernel(invocation, arguments)
+    if arguments.to is not None:
+        raise CommandError("%mcp serve: --to FILE goes with --kernel, whose entry it writes.")
     if arguments.cassette is not None:
         if (text := await _serve_recorded(invocation, arguments)) is not None:
             return text
@@ -35,6 +39,22 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     elif arguments.port:
         raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
     return _listing(invocation)
+
+
+async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -> Text | KernelServing:
+    """Serve the kernel, and show the entries for other hosts, or write one into a file."""
+    file = None if arguments.to is None else read_file(invocation.path(invocation.text(arguments.to)))
+    if file is not None and file.is_toml:
+        raise CommandError("%mcp serve: --to takes .mcp.json, .vscode/mcp.json or another JSON file with servers.")
+    notebook = str(invocation.shell.user_ns.get("__vsc_ipynb_file__") or "")  # VS Code tells it there alone
+    serving = await invocation.host.serve(port=arguments.port, notebook=notebook)
+    if file is None:
+        return serving
+    where = invocation.near(file.path)
+    if file.servers.get(SERVER) == serving.table:
+        return Text(f"{where} has the server {SERVER!r} already, which is the kernel of its folder.")
+    write_file(file.path, file.added(SERVER, serving.table, comment=""))
+    return Text(f"{where} has the server {SERVER!r} now, without a secret: it is the kernel of its folder that serves.")
 
 
 async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -138,6 +158,7 @@ SERVE = Implementation(
         Argument("server", nargs="?", metavar="SERVER", help="one that runs in this kernel, or of the cassette"),
         Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
         Argument("--kernel", action="store_true", help="serve the kernel to outside agents, and show their entries"),
+        Argument("--to", metavar="FILE", help="with --kernel: write the entry into .mcp.json, .vscode/mcp.json, ..."),
         Argument("--stop", action="store_true", help="stop serving it at once; without SERVER, all"),
         Argument("--cassette", metavar="FILE", help="serve a mock that answers as a server recorded on this file"),
         Argument("--pauses", action="store_true", help="with --cassette: keep the recorded pauses"),
@@ -145,6 +166,7 @@ SERVE = Implementation(
     ),
     examples=(
         "%mcp serve --kernel        # for Claude Code, Codex, Copilot, ...",
+        "%mcp serve --kernel --to .mcp.json",
         "%mcp serve shop --port 8000",
         "%mcp serve --cassette shop.jsonl --port 8000",
         "%mcp serve                 # list the served ones",

@@ -9,8 +9,9 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_magic.errors import CassetteError, CommandError, TargetError
+from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError
 from mcp_magic.loopback import listen
+from mcp_magic.outside.entries import proxy_command
 from tests.support.cassettes import written
 
 TUTORIAL = Path(__file__).parents[3] / "notebooks" / "cassettes" / "quickstart.jsonl"
@@ -60,3 +61,27 @@ async def test_name_in_a_cassette_reaches_no_other_folder(magic):
     ]
     written(magic.folder / "bad.jsonl", *hostile)
     assert "../x" in await magic.error(TargetError, "serve ../x --cassette bad.jsonl")
+
+
+async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(magic.folder / "runtime"))
+    file = magic.folder / ".mcp.json"
+    file.write_text('{"mcpServers": {"db": {"command": "db"}}}')
+    try:
+        said = str(await magic("serve --kernel --to .mcp.json"))
+        assert said.startswith(".mcp.json has the server 'kernel' now, without a secret")
+        servers = json.loads(file.read_text())["mcpServers"]
+        assert list(servers) == ["db", "kernel"]
+        assert [servers["kernel"]["command"], *servers["kernel"]["args"]] == proxy_command()
+        before = file.read_text()
+        assert "has the server 'kernel' already" in str(await magic("serve --kernel --to .mcp.json"))
+        file.write_text('{"mcpServers": {"kernel": {"command": "mine"}}}')
+        assert "has a server 'kernel'" in await magic.error(ConfigError, "serve --kernel --to .mcp.json")
+        assert "mine" in file.read_text()
+        await magic("serve --kernel --to .vscode/mcp.json")
+        code = json.loads((magic.folder / ".vscode" / "mcp.json").read_text())
+        assert code["servers"]["kernel"] == json.loads(before)["mcpServers"]["kernel"]
+        assert "takes .mcp.json" in await magic.error(CommandError, "serve --kernel --to config.toml")
+        assert "goes with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
+    finally:
+        await magic("serve --stop")
