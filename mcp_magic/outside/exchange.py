@@ -7,6 +7,7 @@ client's next request goes on with the same exchange.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from mcp import MCPError
 from mcp.server.connection import allowed_log_levels
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
+    INVALID_PARAMS,
     InputRequiredResult,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
@@ -23,17 +25,27 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
 
+from mcp_magic._sdk import connection_of
 from mcp_magic._text import duration
 from mcp_magic.loops import soon_on
+from mcp_magic.protocol import at_least
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine, Hashable
 
     from mcp.server.context import ServerRequestContext
 
 TELL_SECONDS = 1.0  # seconds after which a client is told what its call waits for
 STEP = 1e-6  # what progress grows by where nothing else makes it grow: it must never stand still
+
+LEVEL = "mcp_magic log level"  # the key in the state of a connection of the level that its client has set
+
+USUAL = "info"  # the level of a client that has set none
+
+ANSWER_SECONDS = 600.0  # seconds that a client has to go on with a call that asks it something
+
+MOST_OPEN = 256  # calls that may wait for the answers of clients
 
 QUESTION = "question"  # the name of the one question in a result that asks for input
 
@@ -83,9 +95,9 @@ class Exchange:
         self._asking: set[asyncio.Task[None]] = set()
         self._reported: float | None = None
 
-    def start(self, work: Awaitable[Any]) -> None:
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Begin the work."""
-        self._task = asyncio.ensure_future(work)
+        self._task = asyncio.get_running_loop().create_task(work, name="mcp_magic outside")
         self._task.add_done_callback(self._items.put_nowait)
 
     # From any thread
@@ -191,7 +203,11 @@ class Exchange:
     async def _log(self, item: _Log) -> None:
         """Send a log message, if the client wants it."""
         context = self.context
-        if item.level in allowed_log_levels(context.protocol_version, context.meta):
+        if self.is_modern:
+            is_wanted = item.level in allowed_log_levels(context.protocol_version, context.meta)
+        else:
+            is_wanted = at_least(item.level, connection_of(context.session).state.get(LEVEL, USUAL))
+        if is_wanted:
             params = LoggingMessageNotificationParams(level=item.level, logger=item.logger or None, data=item.data)
             await context.session.send_notification(LoggingMessageNotification(params=params), context.request_id)
 
@@ -209,3 +225,33 @@ class Exchange:
             return
         if not question.answer.done():
             question.answer.set_result(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
+
+
+class OpenQuestions:
+    """Exchanges whose clients are asked for input (2026-07-28), by the name with which they go on."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Exchange, Hashable, asyncio.TimerHandle]] = {}
+
+    def add(self, exchange: Exchange, owner: Hashable) -> str:
+        """Keep an exchange until its `owner` goes on with it, for some minutes; return its new name."""
+        while len(self._open) >= MOST_OPEN:
+            self._give_up(next(iter(self._open)))
+        state = secrets.token_urlsafe(24)
+        ends = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._give_up, state)
+        self._open[state] = exchange, owner, ends
+        return state
+
+    def take(self, state: str, owner: Hashable) -> Exchange:
+        """Return the exchange of a name. Raises MCPError if its owner has none of this name (any more)."""
+        exchange, whose, ends = self._open.get(state, (None, None, None))
+        if exchange is None or ends is None or whose != owner:
+            raise MCPError(INVALID_PARAMS, "the question is no longer open, and its call was cancelled; call again")
+        del self._open[state]
+        ends.cancel()
+        return exchange
+
+    def _give_up(self, state: str) -> None:
+        exchange, _, ends = self._open.pop(state)
+        ends.cancel()
+        exchange.cancel()

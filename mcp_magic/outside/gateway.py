@@ -1,10 +1,12 @@
-"""The server of the kernel: it offers outside agents the tools, resources and prompts of the connected sessions.
+"""The server of the kernel: it offers outside agents what the connected sessions offer, and the values that are shared.
 
 It speaks both protocol eras. HTTP is served on a loop of its own in another thread, so that listings are answered while
 the kernel runs a cell; what needs the sessions goes to the kernel's loop, and waits there (`kernel.py`).
 
 Each call of a session's tool goes the way of all calls (`calls/caller.py`), as `outside NAME`: consent is asked, and
-the audit has it. Its result goes to the client as the server gave it.
+the audit has it. Its result goes to the client as the server gave it. Reading a resource is asked about as
+`SERVER:resources/read`, as for MCP Apps: it is data of the person's session, and its URI may hold anything. Prompts
+and completions are not, because a person chooses them in the client, and their texts are made for that.
 
 The URIs of resources stay as they are, because results link to them; if several servers list the same one, it is
 `SERVER+URI` for each of them.
@@ -13,72 +15,120 @@ The URIs of resources stay as they are, because results link to them; if several
 from __future__ import annotations
 
 import asyncio
-import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp import MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-)
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     SERVER_INFO_META_KEY,
+    CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptRequestParams,
     NotificationParams,
     PaginatedRequestParams,
+    PromptReference,
+    ReadResourceRequestParams,
+    ResourceTemplateReference,
+    SetLevelRequestParams,
     TextContent,
-    methods,
+    Tool,
+    ToolAnnotations,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_magic._sdk import connection_of
 from mcp_magic.calls.call import Call, Progress
+from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import MCPMagicError, ProtocolError
+from mcp_magic.errors import DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
 from mcp_magic.loops import soon_on
-from mcp_magic.outside.exchange import Exchange
+from mcp_magic.outside.changes import Changes
+from mcp_magic.outside.clients import Clients
+from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions
 from mcp_magic.outside.kernel import PATIENCE_SECONDS, Kernel
-from mcp_magic.outside.offer import Item, Offer
-from mcp_magic.protocol import UNCACHED
+from mcp_magic.outside.listing import METHODS, Listings
+from mcp_magic.outside.logs import passed_on
+from mcp_magic.outside.offer import Offer
+from mcp_magic.outside.put import PutValue
+from mcp_magic.outside.questions import client_answers
+from mcp_magic.outside.spill import listed_output_schema, spilled
+from mcp_magic.values.references import resolve_references, widened_schema
+from mcp_magic.values.shared import SharedValues
+from mcp_magic.values.tools import ValueTool, value_tools
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
-    from mcp_types import CallToolRequestParams
 
     from mcp_magic._host import Host
+    from mcp_magic.outside.clients import Client
+    from mcp_magic.outside.offer import Item
     from mcp_magic.session.connection import Connection
-    from mcp_magic.values.shared import SharedValues
+    from mcp_magic.values.shared import ClientValues
 
-logger = logging.getLogger(__name__)
+    Context = ServerRequestContext[Any, Any]
+    Work = Callable[[Exchange, Client], Coroutine[Any, Any, Any]]
 
 NAME = "mcp_magic"
 
 INSTRUCTIONS = """\
-This is a running Jupyter kernel: a person works with it in a notebook. `SERVER__TOOL` is a tool of a server that is \
-connected there; resources and prompts are those of these servers, too. The person is asked about calls in the \
-notebook, so an answer may take a while, or be no."""
+This is a running Jupyter kernel; a person works with it in a notebook.
+- list_values names the variables that the person shares; describe_value and read_value read them. Others cannot be \
+read: ask the person to share one with `%mcp share NAME`.
+- SERVER__TOOL is a tool of a server that is connected there. Pass data by reference instead of reading it: in its \
+arguments, also for a text, {"$value": "df"} stands for a value, and {"$value": "df", "columns": ["a"], "rows": \
+[0, 100], "query": "a > 1"} for a part of it. A large answer stays in the kernel: you get its head and a handle, \
+such as result_3, which can be read and passed on likewise.
+- put_value makes a variable of the notebook.
+- The person is asked about calls in the notebook, so an answer may take a while, or be no. While the kernel runs a \
+cell, calls wait."""
 
-MAX_NAME = 60  # characters of a client's name
+HEADER = "mcp-magic-client"  # tells the clients of one name apart that have no session: the proxy sends it
 
-GATHER_SECONDS = 0.05  # seconds for which changes are gathered before they are announced
+DENIED = -32000  # the JSON-RPC code of a refusal, where there is no result that could say it
 
-COMPLETE = {**UNCACHED, "resultType": "complete"}  # what 2026-07-28 requires of a listing
+READING = Tool(
+    name="resources/read",
+    description="Reads a resource of the server.",
+    input_schema={"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
+    annotations=ToolAnnotations(read_only_hint=True),
+)
+"""What consent is asked about when a resource is read."""
 
-_EVENTS: dict[str, tuple[Any, str]] = {
-    "tools": (ToolsListChanged, "send_tool_list_changed"),
-    "prompts": (PromptsListChanged, "send_prompt_list_changed"),
-    "resources": (ResourcesListChanged, "send_resource_list_changed"),
-    "templates": (ResourcesListChanged, "send_resource_list_changed"),
-}
+
+class OwnTool(Protocol):
+    """A tool of the kernel itself."""
+
+    @property
+    def tool(self) -> Tool:
+        """Its definition."""
+
+    async def call(self, arguments: dict[str, Any], client: Client, values: ClientValues) -> CallToolResult:
+        """Answer a call, on the kernel's loop; errors of this package become results that say so."""
+
+
+class Reading:
+    """A tool that reads values; each call is in the audit."""
+
+    def __init__(self, tool: ValueTool, host: Host) -> None:
+        self.tool = tool.tool
+        self._answer = tool.answer
+        self._host = host
+
+    async def call(self, arguments: dict[str, Any], client: Client, values: ClientValues) -> CallToolResult:
+        """Note the read, and answer it."""
+        self._host.consent.note_read(client.asker, self.tool.name, arguments)
+        return CallToolResult(content=self._answer(arguments, values))
 
 
 class _LowLevel(Server[Any]):
@@ -94,11 +144,13 @@ class KernelServer:
     Args:
         host: The host whose sessions it offers.
         values: The variables that may be read; None for none.
-        loop: The loop of the kernel; None for the one that runs now, or that first serves a request.
+        loop: The loop of the kernel; None for that of the host, or the one that first serves a request.
         patience: Returns the seconds that a request waits for a kernel that runs a cell.
+        own: Further tools of the kernel.
 
     Attributes:
         server: The low-level server of the SDK, which any transport can serve.
+        clients: The clients that are connected.
     """
 
     def __init__(
@@ -108,20 +160,21 @@ class KernelServer:
         *,
         loop: asyncio.AbstractEventLoop | None = None,
         patience: Callable[[], float] = lambda: PATIENCE_SECONDS,
+        own: Sequence[OwnTool] = (),
     ) -> None:
         from mcp_magic import __version__
 
         self._host = host
-        self._values = values
+        self._values = SharedValues() if values is None else values
         self._kernel = Kernel(loop or host.loop, patience)
-        self._offer = Offer(())
+        tools: list[OwnTool] = [*self._readings(), PutValue(host), *own]
+        self._own = {tool.tool.name: tool for tool in tools}
+        self._listings = {False: Listings(_widened), True: Listings(_with_spill)}
+        self._changes = Changes(host)
+        self._open = OpenQuestions()
         self._exchanges: set[Exchange] = set()
-        self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
-        self._peers: dict[int, Any] = {}  # connections of the handshake era, by id
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._announcing: asyncio.Handle | None = None
-        self._usable: dict[tuple[str, str], tuple[Any, dict[str, Any] | None]] = {}
+        self.clients = Clients(self._forget)
         self.server: Server[Any] = _LowLevel(
             NAME,
             version=__version__,
@@ -129,10 +182,19 @@ class KernelServer:
             instructions=INSTRUCTIONS,
             lifespan=lambda _: self._running(),
             get_tool_input_schema=self._input_schema,
-            on_call_tool=self._call_tool,
-            on_subscriptions_listen=self._listen,
+            on_subscriptions_listen=self._changes.listen,
         )
-        self.server.add_request_handler("tools/list", PaginatedRequestParams, partial(self._list, "tools"))
+        for kind, (method, _) in METHODS.items():
+            self.server.add_request_handler(method, PaginatedRequestParams, partial(self._list, kind))
+        handlers: list[tuple[str, Any, Any]] = [
+            ("tools/call", CallToolRequestParams, self._call_tool),
+            ("resources/read", ReadResourceRequestParams, self._read_resource),
+            ("prompts/get", GetPromptRequestParams, self._get_prompt),
+            ("completion/complete", CompleteRequestParams, self._complete),
+            ("logging/setLevel", SetLevelRequestParams, _set_level),
+        ]
+        for method, params, handler in handlers:
+            self.server.add_request_handler(method, params, handler)
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
 
     def streamable_http_app(self, **options: Any) -> Any:
@@ -149,135 +211,276 @@ class KernelServer:
         soon_on(self._loop, self._end)
 
     def _end(self) -> None:
-        self._listen.close()
+        self._changes.end()
         for exchange in [*self._exchanges]:
             exchange.cancel()
-
-    # Changes
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[dict[str, Any]]:
         """Announce changes as long as the server runs."""
         self._loop = asyncio.get_running_loop()
-        self._offer = Offer(self._host.connections.values())
-        stop = self._host.watch(lambda name: self.announce())
         try:
-            yield {}
+            with self._changes.watching():
+                yield {}
         finally:
-            stop()
             self._end()
 
-    def announce(self) -> None:
-        """Tell clients soon if the listings have changed, from any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._gather)
+    # Clients
 
-    def _gather(self) -> None:
-        if self._announcing is None:
-            loop = asyncio.get_running_loop()
-            self._announcing = loop.call_later(GATHER_SECONDS, lambda: loop.create_task(self._announce()))
-
-    async def _announce(self) -> None:
-        self._announcing = None
-        before, self._offer = self._offer, Offer(self._host.connections.values())
-        for event, send in dict.fromkeys(_EVENTS[kind] for kind in self._offer.kinds_changed(before)):
-            await self._bus.publish(event())
-            for peer in [*self._peers.values()]:
-                await getattr(peer, send)()
-
-    async def _initialized(self, context: ServerRequestContext[Any, Any], params: Any) -> None:
+    async def _initialized(self, context: Context, params: Any) -> None:
         """Remember a connection of the handshake era until it ends."""
         peer = connection_of(context.session)
-        self._peers[id(peer)] = peer
-        peer.exit_stack.callback(self._peers.pop, id(peer), None)
+        self._changes.add(peer)
+        with suppress(DeniedError):  # its first request says so
+            peer.exit_stack.callback(self.clients.leave, self._client(context).key)
 
-    def _current(self) -> Offer:
-        """Return what the sessions offer now."""
-        return Offer(self._host.connections.values())
+    def _client(self, context: Context) -> Client:
+        """Return the client of a request. Its name is its own claim; its key is that of its session, or of its proxy.
+
+        Raises:
+            DeniedError: There are too many.
+        """
+        params, headers = context.session.client_params, getattr(context.request, "headers", None)
+        name, version = (params.client_info.name, params.client_info.version) if params is not None else ("", "")
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if headers is None:
+            key = f"stream {name}" if modern else f"stream {id(connection_of(context.session))}"
+        elif not modern:
+            key = f"session {headers.get('mcp-session-id', '')}"
+        elif proxy := headers.get(HEADER, ""):
+            key = f"proxy {proxy[:200]} {name}"
+        else:
+            key = f"http {name}"
+        return self.clients.client(key, name, version)
+
+    def _forget(self, client: Client) -> None:
+        soon_on(self._kernel.loop, lambda: self._values.forget(client.key))
 
     # Listings
 
-    async def _list(self, kind: str, context: ServerRequestContext[Any, Any], params: Any) -> dict[str, Any]:
-        """Return a listing; a definition that the client's version cannot have is left out."""
-        offer, version = self._current(), context.protocol_version
-        self._offer = self._offer if self._peers or self._announcing else offer
-        items = getattr(offer, kind).values()
-        dumps = (self._dump(kind, item, version) for item in items)
-        return {**COMPLETE, "tools": [dump for dump in dumps if dump is not None]}
+    def _offer(self) -> Offer:
+        """Return what the sessions offer now."""
+        return Offer(self._host.connections.values())
 
-    def _dump(self, kind: str, item: Item, version: str) -> dict[str, Any] | None:
-        """Return a definition as JSON, None if a client of this version could not read it."""
-        key = version, item.name
-        definition, dump = self._usable.get(key, (None, None))
-        if definition is not item.definition:
-            dump = item.definition.model_dump(by_alias=True, mode="json", exclude_none=True) | {"name": item.name}
-            try:
-                methods.serialize_server_result("tools/list", version, {**COMPLETE, "tools": [dump]})
-            except ValueError as error:
-                logger.info("%s is not offered to clients of %s: %s", one_line(item.name, 200), version, error)
-                dump = None
-            self._usable[key] = item.definition, dump
-        return dump
+    async def _list(self, kind: str, context: Context, params: Any) -> dict[str, Any]:
+        own = [tool.tool for tool in self._own.values()] if kind == "tools" else []
+        items = getattr(self._offer(), kind).values()
+        listings = self._listings[self._host.outputs.spill is not None]
+        return listings.result(kind, items, context.protocol_version, own)
 
     def _input_schema(self, name: str) -> Any:
-        item = self._current().tools.get(name)
+        item = self._offer().tools.get(name)
         return None if item is None else item.definition.input_schema
 
-    # Calls
+    # Requests
 
-    async def _call_tool(self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> Any:
-        item = self._current().tools.get(params.name)
-        if item is None:
+    async def _request(self, context: Context, params: Any, work: Work) -> Any:
+        """Answer a request by work on the kernel's loop, or go on with one whose question the client has answered."""
+        client = self._client(context)
+        state = getattr(params, "request_state", None)
+        if state is not None:
+            exchange = self._open.take(state, (client.key, context.method))
+            exchange.answer(context, params.input_responses)
+        else:
+            exchange = Exchange(context)
+            exchange.start(self._at_work(exchange, client, work))
+        self._exchanges.add(exchange)
+        is_open = False
+
+        def ask() -> str:
+            nonlocal is_open
+            is_open = True
+            return self._open.add(exchange, (client.key, context.method))
+
+        try:
+            return await exchange.next(ask)
+        finally:
+            if not is_open:
+                self._exchanges.discard(exchange)
+                exchange.cancel()
+
+    async def _at_work(self, exchange: Exchange, client: Client, work: Work) -> Any:
+        def waits(seconds: float) -> None:
+            exchange.stage = "the kernel runs a cell"
+
+        async def begin() -> Any:
+            exchange.stage = ""
+            return await work(exchange, client)
+
+        with self.clients.call(client):
+            return await self._kernel.run(begin, waits)
+
+    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> Any:
+        arguments = params.arguments or {}
+        work: Work
+        if (own := self._own.get(params.name)) is not None:
+            work = partial(self._call_own, own, arguments)
+        elif (item := self._offer().tools.get(params.name)) is not None:
+            work = partial(self._call, item, arguments)
+        else:
             name = one_line(params.name, 100)
             raise MCPError(INVALID_PARAMS, f"there is no tool {name!r} (any more); tools/list names those there are")
-        exchange = Exchange(context)
-        exchange.start(self._in_kernel(exchange, lambda: self._call(exchange, item, params.arguments or {})))
-        return await self._answer(exchange)
-
-    async def _in_kernel(self, exchange: Exchange, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        def waits(seconds: float) -> None:
-            exchange.stage = "the kernel runs a cell" if seconds else ""
-
-        return await self._kernel.run(work, waits)
-
-    async def _answer(self, exchange: Exchange) -> Any:
-        """Wait for the result of an exchange; errors that the agent can do something about are results, too."""
-        self._exchanges.add(exchange)
         try:
-            return await exchange.next(lambda: "")
+            result = await self._request(context, params, work)
         except ProtocolError as error:
             raise MCPError(error.code, str(error), error.data) from None
-        except MCPMagicError as error:
-            return CallToolResult(content=[TextContent(text=error.whole)], is_error=True)
-        finally:
-            self._exchanges.discard(exchange)
-            exchange.cancel()
+        except MCPMagicError as error:  # something that the agent can read and do something about
+            result = CallToolResult(content=[TextContent(text=error.whole)], is_error=True)
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS and isinstance(result, CallToolResult):
+            return _of_handshake(result)
+        return result
 
-    async def _call(self, exchange: Exchange, item: Item, arguments: dict[str, Any]) -> Any:
-        """Call the tool of a session, on the kernel's loop."""
-        exchange.stage = ""
-        name = item.definition.name
-        call = Call(self._session(item), name, arguments, asker=_asker(exchange), is_shown=False)
+    async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
+        uri = str(params.uri)
+        try:
+            owner = self._offer().owner(uri)
+        except UnknownResourceError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        return await self._passed(self._request(context, params, partial(self._read, *owner, uri)))
+
+    async def _get_prompt(self, context: Context, params: GetPromptRequestParams) -> Any:
+        item = self._prompt(params.name)
+        return await self._passed(self._request(context, params, partial(self._prompted, item, params.arguments or {})))
+
+    async def _complete(self, context: Context, params: CompleteRequestParams) -> Any:
+        reference: Any
+        if isinstance(params.ref, PromptReference):
+            item = self._prompt(params.ref.name)
+            connection, reference = item.connection, PromptReference(name=item.definition.name)
+        elif (owner := self._offer().template(params.ref.uri)) is not None:
+            connection, reference = owner[0], ResourceTemplateReference(uri=owner[1])
+        else:
+            raise MCPError(INVALID_PARAMS, "there is no such template; resources/templates/list names them")
+
+        async def work(exchange: Exchange, client: Client) -> Any:
+            others = params.context.arguments if params.context is not None else None
+            values = await self._session(connection).complete(
+                reference, params.argument.name, params.argument.value, others
+            )
+            return CompleteResult(completion=Completion(values=values[:100], has_more=len(values) > 100))
+
+        return await self._passed(self._request(context, params, work))
+
+    def _prompt(self, name: str) -> Item:
+        if (item := self._offer().prompts.get(name)) is None:
+            shown = one_line(name, 100)
+            raise MCPError(
+                INVALID_PARAMS, f"there is no prompt {shown!r} (any more); prompts/list names those there are"
+            )
+        return item
+
+    async def _passed(self, answer: Coroutine[Any, Any, Any]) -> Any:
+        """Return an answer; errors become those of JSON-RPC."""
+        try:
+            return await answer
+        except ProtocolError as error:
+            raise MCPError(error.code, str(error), error.data) from None
+        except DeniedError as error:
+            raise MCPError(DENIED, error.whole) from None
+        except MCPMagicError as error:
+            raise MCPError(INTERNAL_ERROR, error.whole) from None
+
+    # On the kernel's loop
+
+    async def _call(self, item: Item, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
+        """Call the tool of a session."""
+        connection, tool = self._session(item.connection), item.definition
+        view = self._view(client)
+        resolved = resolve_references(arguments, view, tool.input_schema)
+        call = Call(
+            connection,
+            tool.name,
+            resolved.arguments,
+            asker=client.asker,
+            answerers=client_answers(exchange, self._host, client.asker),
+            is_shown=False,
+            values=resolved.references,
+        )
         caller = self._host.caller
         prepared = await caller.prepare(call)
-        exchange.stage = f"the person is asked about {prepared.name}"
+        exchange.stage = f"the person is asked about {one_line(prepared.name, 100)}"
         authorized = await caller.authorize(prepared)
         exchange.stage = ""
-        result = await caller.send(authorized, Progress(exchange.progressed))
-        raw = result.raw
-        if raw.meta and SERVER_INFO_META_KEY in raw.meta:  # this server answers, for that one
-            meta = {name: value for name, value in raw.meta.items() if name != SERVER_INFO_META_KEY}
-            raw = raw.model_copy(update={"meta": meta or None})
-        return raw
+        with passed_on(connection, exchange):
+            result = await caller.send(authorized, Progress(exchange.progressed))
+        return _unsigned(spilled(result, view, self._host.outputs.spill))
 
-    def _session(self, item: Item) -> Connection:
+    async def _call_own(self, tool: OwnTool, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
+        exchange.stage = "" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}"
+        return await tool.call(arguments, client, self._view(client))
+
+    async def _read(self, connection: Connection, own: str, uri: str, exchange: Exchange, client: Client) -> Any:
+        """Read a resource of a session; in the answer it has the URI that the client knows."""
+        connection = self._session(connection)
+        request = Request(
+            connection.name, READING.name, {"uri": own}, client.asker, READING, trusted=connection.spec.trust
+        )
+        exchange.stage = f"the person is asked about {one_line(own, 100)}"
+        [decision] = await self._host.caller.decide([request])
+        exchange.stage = ""
+        if not decision.approved:
+            raise self._host.consent.refusal(request, decision)
+        if decision.arguments is not None:
+            own = str(decision.arguments["uri"])
+        with passed_on(connection, exchange):
+            raw = (await connection.read(own)).raw
+        contents = [
+            part.model_copy(update={"uri": uri}) if str(part.uri) == own and uri != own else part
+            for part in raw.contents
+        ]
+        return _unsigned(raw.model_copy(update={"contents": contents}))
+
+    async def _prompted(self, item: Item, arguments: dict[str, str], exchange: Exchange, client: Client) -> Any:
+        connection = self._session(item.connection)
+        with passed_on(connection, exchange):
+            return _unsigned((await connection.prompt(item.definition.name, arguments)).raw)
+
+    def _session(self, connection: Connection) -> Connection:
         """Return the present session of a server: the person may have connected it again."""
-        present = self._host.connections.get(item.connection.name)
-        return present if present is not None and present.spec == item.connection.spec else item.connection
+        present = self._host.connections.get(connection.name)
+        return present if present is not None and present.spec == connection.spec else connection
+
+    def _view(self, client: Client) -> ClientValues:
+        return self._values.of(client.key, client.name)
+
+    def _readings(self) -> list[Reading]:
+        return [Reading(tool, self._host) for tool in value_tools(hide=self._hidden)]
+
+    def _hidden(self, text: str) -> str:
+        """Return a text without the secrets of the sessions."""
+        for connection in self._host.connections.values():
+            text = connection.spec.masked(text)
+        return text
 
 
-def _asker(exchange: Exchange) -> str:
-    """Return the asker of a client's calls: the client's name is what it says itself."""
-    params = exchange.context.session.client_params
-    name = one_line(params.client_info.name, MAX_NAME) if params is not None else ""
-    return f"outside {name or 'agent'}"
+def _widened(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the tool of a session as clients see it: its arguments take references to values."""
+    return {**tool, "inputSchema": widened_schema(tool["inputSchema"])}
+
+
+def _with_spill(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the tool as clients see it where large answers are kept: its answer may be a handle."""
+    widened = _widened(tool)
+    output = listed_output_schema(widened.pop("outputSchema", None))
+    return widened if output is None else {**widened, "outputSchema": output}
+
+
+async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
+    """Note the level of the log messages that a client of the handshake era wants."""
+    connection_of(context.session).state[LEVEL] = params.level
+    return EmptyResult()
+
+
+def _unsigned(raw: Any) -> Any:
+    """Return a result without the name of the server that made it: the kernel's server answers."""
+    if not raw.meta or SERVER_INFO_META_KEY not in raw.meta:
+        return raw
+    meta = {name: value for name, value in raw.meta.items() if name != SERVER_INFO_META_KEY}
+    return raw.model_copy(update={"meta": meta or None})
+
+
+def _of_handshake(result: CallToolResult) -> CallToolResult:
+    """Return a result as a client of the handshake era can read it: its structured content is an object."""
+    if result.structured_content is None or isinstance(result.structured_content, dict):
+        return result
+    return result.model_copy(update={"structured_content": None})

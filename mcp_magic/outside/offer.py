@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._host import OFFERING, owner_of
-from mcp_magic.errors import NotFoundError
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceError
 from mcp_magic.langchain.names import Names
 
 if TYPE_CHECKING:
@@ -49,17 +50,25 @@ class Offer:
         """Return the kinds of listings that differ."""
         return [kind for kind, listing in self.listings.items() if not _same(listing, other.listings[kind])]
 
-    def owner(self, uri: str) -> tuple[Connection, str] | None:
-        """Return the session of a URI as clients know it, and the URI as the server knows it; None if none has it."""
+    def owner(self, uri: str) -> tuple[Connection, str]:
+        """Return the session of a URI as clients know it, and the URI as the server knows it.
+
+        Raises:
+            UnknownResourceError: No server has it, or several may have it.
+        """
         if (item := self.resources.get(uri)) is not None:
             return item.connection, str(item.definition.uri)
         server, plus, rest = uri.partition("+")
         if plus and server in self._sessions:
             return self._sessions[server], rest
+        shown = one_line(uri, 200)
         try:
             return owner_of(uri, list(self._sessions.values())), uri
+        except AmbiguousNameError:
+            problem = f"several servers here may have {shown!r}; SERVER+URI says which, as in resources/list"
         except NotFoundError:
-            return None
+            problem = f"no server here has a resource {shown!r}; resources/list names them"
+        raise UnknownResourceError(problem)
 
     def template(self, uri: str) -> tuple[Connection, str] | None:
         """Return the session of a template as clients know it, and the template as the server knows it."""

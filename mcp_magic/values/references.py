@@ -53,8 +53,8 @@ MAX_DEPTH = 100  # levels of arguments that are searched
 MAX_COLUMNS = 20  # most columns that a shape names
 
 LISTED = (
-    'or a shared value by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100], "query": "a > 1"}, where '
-    "$value alone is enough"
+    'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100], "query": "a > 1"}; '
+    "all but $value may be left out"
 )
 """What a schema says at an argument."""
 

@@ -1,18 +1,27 @@
-"""The server of the kernel: real clients of both eras call the tools of its sessions, over real HTTP."""
+"""The server of the kernel: real clients of both eras use what its sessions offer, over real HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 import pytest
 from mcp import Client, MCPError
 from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import Completion, PromptReference, ResourceTemplateReference
 
 from mcp_magic.consent.consent import Decision
 from mcp_magic.outside.gateway import KernelServer
+from mcp_magic.outside.spill import listed_output_schema
+from mcp_magic.values.shared import SharedValues
+from tests.support import holding_server
 from tests.support.hosts import host as host
 from tests.support.outside import served
+from tests.support.persons import Approver
+from tests.support.waiting import until
+
+VALUES = ["list_values", "describe_value", "read_value", "put_value"]
 
 
 @pytest.fixture(params=["auto", "legacy"])
@@ -34,6 +43,33 @@ def math_server() -> MCPServer:
             await context.report_progress(step, 3, f"step {step}")
         return "done"
 
+    @server.tool()
+    async def note(context: Context, text: str) -> str:
+        await context.info(text)
+        await context.debug("not wanted")
+        return text
+
+    @server.tool()
+    def fail() -> str:
+        raise ValueError("no such file")
+
+    @server.resource("math://pi", name="pi")
+    def pi() -> str:
+        return "3.14"
+
+    @server.resource("math://table/{number}", name="table")
+    def table(number: str) -> str:
+        return f"table of {number}"
+
+    @server.prompt()
+    def solve(problem: str) -> str:
+        return f"Solve {problem}."
+
+    @server.completion()
+    async def complete(reference, argument, context):
+        kind = "prompt" if isinstance(reference, PromptReference) else "template"
+        return Completion(values=[f"{kind} {argument.name}={argument.value}1"])
+
     return server
 
 
@@ -52,35 +88,82 @@ def texts(result) -> str:
 async def test_tools_are_those_of_the_sessions(math, mode):
     async with Client(KernelServer(math).server, mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(tools) == ["math__add", "math__steps"]
+        assert list(tools) == [*VALUES, "math__add", "math__steps", "math__note", "math__fail"]
         own = math["math"].catalog.tools["add"]
-        assert tools["math__add"] == own.model_copy(update={"name": "math__add"})
+        spill = {"output_schema": listed_output_schema(own.output_schema)}
+        assert tools["math__add"] == own.model_copy(update={"name": "math__add", **spill})
         result = await client.call_tool("math__add", {"a": 1, "b": 2})
         assert (texts(result), result.structured_content, result.is_error) == ("3", {"result": 3}, False)
+        failed = await client.call_tool("math__fail", {})
+        assert (failed.is_error, texts(failed)) == (True, "Error executing tool fail: ValueError: no such file")
         with pytest.raises(MCPError, match="there is no tool 'math__ad'"):
             await client.call_tool("math__ad", {})
 
 
 async def test_call_goes_through_consent_as_outside(math, mode):
-    asked = []
-
-    async def approver(request):
-        asked.append((request.asker, request.name, dict(request.arguments)))
-        return Decision.approve() if request.arguments["a"] else Decision.deny("not zero")
-
+    approver = Approver(Decision.approve(), Decision.deny("not zero"))
     math.consent.policy, math.consent.approver = "ask", approver
     async with Client(KernelServer(math).server, mode=mode) as client:
         assert texts(await client.call_tool("math__add", {"a": 1, "b": 2})) == "3"
         denied = await client.call_tool("math__add", {"a": 0, "b": 2})
-        assert denied.is_error
-        assert texts(denied) == "math:add was not called; denied by the user: not zero."
+        assert (denied.is_error, texts(denied)) == (True, "math:add was not called; denied by the user: not zero.")
         wrong = await client.call_tool("math__add", {"a": "x", "b": 2})
         assert (wrong.is_error, texts(wrong)) == (True, "a: expected integer, got 'x'")
+    asked = [(request.asker, request.name, dict(request.arguments)) for request in approver.asked]
     assert asked == [("outside mcp", "math:add", {"a": a, "b": 2}) for a in (1, 0)]
-    assert [(record.asker, record.decision) for record in math.consent.audit.records] == [
-        ("outside mcp", "approve"),
-        ("outside mcp", "deny"),
-    ]
+    records = [(record.asker, record.decision) for record in math.consent.audit.records]
+    assert records == [("outside mcp", "approve"), ("outside mcp", "deny")]
+
+
+async def test_resources_are_read_by_the_uris_that_are_listed(math, mode):
+    await math.connect(math_server(), name="more")
+    async with Client(KernelServer(math).server, mode=mode) as client:
+        listed = {resource.uri: resource.name for resource in (await client.list_resources()).resources}
+        assert listed == {"math+math://pi": "math__pi", "more+math://pi": "more__pi"}
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [t.uri_template for t in templates] == ["math+math://table/{number}", "more+math://table/{number}"]
+        [content] = (await client.read_resource("more+math://pi")).contents
+        assert (content.text, content.uri) == ("3.14", "more+math://pi")
+        await math.disconnect("more")
+        [content] = (await client.read_resource("math://table/7")).contents
+        assert (content.text, content.uri) == ("table of 7", "math://table/7")
+        with pytest.raises(MCPError, match="math://nothing"):
+            await client.read_resource("math://nothing")
+        await math.connect(math_server(), name="more")
+        with pytest.raises(MCPError, match=r"several servers here may have 'math://other'; SERVER\+URI says which"):
+            await client.read_resource("math://other")
+        for name in ("math", "more"):
+            await math.disconnect(name)
+        with pytest.raises(MCPError, match="no server here has a resource 'math://pi'"):
+            await client.read_resource("math://pi")
+
+
+async def test_reading_a_resource_is_asked_about(math, mode):
+    math.consent.policy, math.consent.approver = "ask", Approver(Decision.deny("not today"))
+    async with Client(KernelServer(math).server, mode=mode) as client:
+        with pytest.raises(MCPError, match=r"^math:resources/read was not called; denied by the user: not today\.$"):
+            await client.read_resource("math://pi")
+    [record] = math.consent.audit.records
+    assert (record.asker, record.tool, record.arguments) == ("outside mcp", "resources/read", {"uri": "math://pi"})
+
+
+async def test_prompts_and_completions_are_those_of_the_sessions(math, mode):
+    math.consent.policy = "deny"
+    async with Client(KernelServer(math).server, mode=mode) as client:
+        [prompt] = (await client.list_prompts()).prompts
+        assert (prompt.name, prompt.arguments[0].name) == ("math__solve", "problem")
+        result = await client.get_prompt("math__solve", {"problem": "x = 1"})
+        assert result.messages[0].content.text == "Solve x = 1."
+        for reference, kind in (
+            (PromptReference(name="math__solve"), "prompt"),
+            (ResourceTemplateReference(uri="math://table/{number}"), "template"),
+        ):
+            answer = await client.complete(reference, {"name": "n", "value": "1"})
+            assert answer.completion.values == [f"{kind} n=11"]
+        with pytest.raises(MCPError, match="there is no prompt 'math__no'"):
+            await client.get_prompt("math__no")
+        with pytest.raises(MCPError, match="there is no such template"):
+            await client.complete(ResourceTemplateReference(uri="no://{x}"), {"name": "n", "value": "1"})
 
 
 async def test_progress_reaches_the_client(math, mode):
@@ -92,6 +175,93 @@ async def test_progress_reaches_the_client(math, mode):
     async with served(KernelServer(math)) as url, Client(url, mode=mode) as client:
         assert texts(await client.call_tool("math__steps", {}, progress_callback=progressed)) == "done"
     assert steps == [(step, 3, f"step {step}") for step in range(3)]
+
+
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_log_messages_reach_the_client_that_called(math, mode):
+    logs = {"one": [], "two": []}
+
+    def client_of(name, url):
+        async def take(params):
+            logs[name].append((params.level, params.data))
+
+        return Client(url, mode=mode, logging_callback=take, log_level="info" if mode == "auto" else None)
+
+    async with served(KernelServer(math)) as url, client_of("one", url) as one, client_of("two", url) as two:
+        await one.call_tool("math__note", {"text": "of one"})
+        await two.call_tool("math__note", {"text": "of two"})
+        if mode == "legacy":
+            await one.set_logging_level("error")
+            await one.call_tool("math__note", {"text": "too quiet"})
+    assert logs == {"one": [("info", "of one")], "two": [("info", "of two")]}
+
+
+async def test_values_are_read_if_they_are_shared(host, mode):
+    space = {"rows": [{"a": 1}, {"a": 2}], "secret": "hunter2"}
+    values = SharedValues(space)
+    async with Client(KernelServer(host, values).server, mode=mode) as client:
+        assert "No value is shared" in texts(await client.call_tool("list_values", {}))
+        values.share("rows")
+        assert texts(await client.call_tool("list_values", {})).startswith("rows: ")
+        assert "1" in texts(await client.call_tool("read_value", {"name": "rows"}))
+        refused = await client.call_tool("read_value", {"name": "secret"})
+        assert refused.is_error
+        assert texts(refused).startswith("no shared value 'secret'. `list_values` lists them")
+    records = [(record.asker, record.tool, record.decision) for record in host.consent.audit.records]
+    tools = ("list_values", "list_values", "read_value", "read_value")
+    assert records == [("outside mcp", tool, "read") for tool in tools]
+
+
+async def test_clients_of_one_name_are_kept_apart(math):
+    approver = Approver(Decision.approve())
+    math.consent.policy, math.consent.approver = "ask", approver
+    kernel = KernelServer(math)
+    async with served(kernel) as url, Client(url, mode="legacy") as one, Client(url, mode="legacy") as two:
+        for client in (one, two):
+            await client.call_tool("math__add", {"a": 1, "b": 2})
+        assert [client.name for client in kernel.clients] == ["mcp", "mcp (2)"]
+    assert [request.asker for request in approver.asked] == ["outside mcp", "outside mcp (2)"]
+    assert list(kernel.clients) == []
+
+
+async def test_call_that_the_client_gives_up_is_cancelled(host, mode):
+    begun, ended = asyncio.Event(), asyncio.Event()
+    server = MCPServer("slow", log_level="ERROR")
+
+    @server.tool()
+    async def wait() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    host.consent.policy = "auto"
+    await host.connect(server, name="slow")
+    async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("slow__wait", {}))
+        await asyncio.wait_for(begun.wait(), 30)
+        call.cancel()
+        await asyncio.wait_for(ended.wait(), 30)
+
+
+async def test_question_of_a_call_that_is_given_up_goes_away(math):
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def approver(request):
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gone.set()
+
+    math.consent.policy, math.consent.approver = "ask", approver
+    async with served(KernelServer(math)) as url, Client(url) as client:
+        call = asyncio.create_task(client.call_tool("math__add", {"a": 1, "b": 2}))
+        await asyncio.wait_for(asked.wait(), 30)
+        call.cancel()
+        await asyncio.wait_for(gone.wait(), 30)
+    assert math["math"].calls == 0
 
 
 async def test_listing_is_answered_while_a_cell_computes(math, mode):
@@ -109,27 +279,20 @@ async def test_listing_is_answered_while_a_cell_computes(math, mode):
 
     async with served(kernel) as url:
         names, result = await asyncio.to_thread(lambda: asyncio.run(outside(url)))
-    assert names == ["math__add", "math__steps"]
+    assert names[4:] == ["math__add", "math__steps", "math__note", "math__fail"]
     assert result.is_error
     assert texts(result).startswith("the kernel has been running a cell for 0 s. Nothing was called")
     assert math["math"].calls == 0
 
 
-async def test_client_sees_servers_come_and_go(math):
-    changes = asyncio.Queue()
-
-    async def take(message):
-        changes.put_nowait(getattr(message, "method", ""))
-
-    async with served(KernelServer(math)) as url:
-        async with Client(url, mode="legacy", message_handler=take) as client:
-            await math.connect(MCPServer("more", log_level="ERROR"), name="more")
-            assert await asyncio.wait_for(changes.get(), 30) == "notifications/tools/list_changed"
-            await math.disconnect("math")
-            while "math__add" in {tool.name for tool in (await client.list_tools()).tools}:
-                await asyncio.wait_for(changes.get(), 30)
-        async with Client(url) as client, client.listen(tools_list_changed=True) as events:
-            await math.connect(math_server(), name="math")
-            async for _ in events:
-                break
-            assert "math__add" in {tool.name for tool in (await client.list_tools()).tools}
+async def test_session_that_is_slow_or_dead_does_not_block_others(math, mode, tmp_path):
+    await math.connect([sys.executable, holding_server.__file__], name="slow")
+    async with served(KernelServer(math)) as url, Client(url, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("slow__hold", {"folder": str(tmp_path)}))
+        await until((tmp_path / "started").exists)
+        assert texts(await client.call_tool("math__add", {"a": 1, "b": 2})) == "3"
+        await math.disconnect("slow")
+        failed = await asyncio.wait_for(call, 30)
+        assert failed.is_error
+        assert texts(failed).startswith("slow:hold: the session has ended")
+        assert "slow__hold" not in {tool.name for tool in (await client.list_tools()).tools}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.errors import UnknownResourceError
 from mcp_magic.outside.offer import Offer
 from tests.support.hosts import host as host
 
@@ -57,8 +59,11 @@ async def test_uris_stay_as_they_are_unless_two_servers_have_them(host):
     }
     for uri, (server, own) in owners.items():
         assert offer.owner(uri) == (host[server], own)
-    assert offer.owner("row://7") is None
-    assert offer.owner("three+file:///same") is None
+    for uri in ("row://7", "three+file:///same"):
+        with pytest.raises(UnknownResourceError, match=r"several servers here may have '.*'; SERVER\+URI says which"):
+            offer.owner(uri)
+    with pytest.raises(UnknownResourceError, match="no server here has a resource 'x:y'; resources/list names them"):
+        Offer(()).owner("x:y")
     assert offer.template("two+row://{number}") == (host["two"], "row://{number}")
     assert offer.template("row://{number}") is None
 

@@ -281,7 +281,7 @@ def test_a_schema_that_takes_any_object_says_so_only():
     tool = schema(data={"type": "object", "description": "The data."}, any={"description": "x"}, all={})
     properties = widened_schema(tool)["properties"]
     assert properties["data"]["type"] == "object"
-    assert properties["data"]["description"].startswith("The data. (or a shared value by reference: ")
+    assert properties["data"]["description"].startswith("The data. (or a value of the notebook by reference: ")
     assert properties["any"]["description"].startswith("x (or")
     assert properties["all"] == {}
 

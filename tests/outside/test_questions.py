@@ -1,0 +1,146 @@
+"""Questions of a server during a call of an outside agent: its client answers what it can, the person the rest."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from mcp import Client, MCPError
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import CreateMessageResult, ElicitResult, TextContent
+from pydantic import BaseModel
+
+from mcp_magic.ask.elicitation import Answer
+from mcp_magic.ask.sampling import Sampled
+from mcp_magic.outside.gateway import KernelServer
+from tests.support.eliciting_server import trip_server
+from tests.support.hosts import host as host
+from tests.support.outside import served
+from tests.support.persons import Scripted
+from tests.support.sampling_servers import sampling_server
+
+
+class Login(BaseModel):
+    password: str
+
+
+def asking_server() -> MCPServer:
+    server = MCPServer("asks", log_level="ERROR")
+
+    @server.tool()
+    async def secret(context: Context) -> str:
+        answer = await context.elicit("Log in", Login)
+        return answer.data.password if answer.action == "accept" else answer.action
+
+    return server
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request):
+    """The era of the SDK's client."""
+    return request.param
+
+
+@pytest.fixture
+async def trips(host):
+    """A host whose person answers elicitations, and whose calls are allowed."""
+    host.consent.policy = "auto"
+    host.elicitation.elicitor = Scripted(Answer.accept({"city": "Bergen", "days": 1}))
+    await host.connect(trip_server(), name="trip")
+    return host
+
+
+def texts(result) -> str:
+    return "".join(block.text for block in result.content)
+
+
+async def test_client_that_takes_forms_is_asked(trips, mode):
+    asked = []
+
+    async def elicit(context, params):
+        asked.append((params.message, list(params.requested_schema["properties"])))
+        return ElicitResult(action="accept", content={"city": "Oslo", "days": 2})
+
+    async with served(KernelServer(trips)) as url, Client(url, mode=mode, elicitation_callback=elicit) as client:
+        assert texts(await client.call_tool("trip__plan", {})) == "accept Oslo 2"
+        assert texts(await client.call_tool("trip__two", {})) == "accept accept"
+    assert asked == [(question, ["city", "days"]) for question in ("Where to?", "Where to?", "And then?")]
+    assert trips.elicitation.elicitor.asked == []
+
+
+async def test_person_is_asked_for_a_client_that_takes_no_forms(trips, mode):
+    async with Client(KernelServer(trips).server, mode=mode) as client:
+        assert texts(await client.call_tool("trip__plan", {})) == "accept Bergen 1"
+    assert [elicitation.message for elicitation in trips.elicitation.elicitor.asked] == ["Where to?"]
+
+
+async def test_refusal_and_failure_of_a_client_reach_the_server(trips, mode):
+    answers = [ElicitResult(action="decline"), ElicitResult(action="cancel")]
+
+    async def elicit(context, params):
+        return answers.pop(0)
+
+    async with Client(KernelServer(trips).server, mode=mode, elicitation_callback=elicit) as client:
+        assert texts(await client.call_tool("trip__plan", {})) == "decline"
+        assert texts(await client.call_tool("trip__plan", {})) == "cancel"
+
+
+async def test_person_is_asked_for_secrets(host, mode):
+    async def elicit(context, params):
+        raise AssertionError("a client is asked for a password")
+
+    host.consent.policy = "auto"
+    host.elicitation.elicitor = Scripted(Answer.accept({"password": "hunter2"}))
+    await host.connect(asking_server(), name="asks", protocol="handshake")
+    async with Client(KernelServer(host).server, mode=mode, elicitation_callback=elicit) as client:
+        assert texts(await client.call_tool("asks__secret", {})) == "hunter2"
+
+
+async def test_model_of_the_client_answers_sampling(host, mode):
+    async def nobody(request):
+        raise AssertionError("the model of the person is asked")
+
+    async def sample(context, params):
+        assert params.messages[0].content.text.startswith("Summarise this")
+        assert (params.max_tokens, params.system_prompt) == (100, "Be brief.")
+        return CreateMessageResult(role="assistant", content=TextContent(text="Cats."), model="outside-1")
+
+    host.consent.policy = "auto"
+    host.sampling.sampler = nobody
+    await host.connect(sampling_server(), name="writer")
+    async with served(KernelServer(host)) as url, Client(url, mode=mode, sampling_callback=sample) as client:
+        assert "outside-1 endTurn: Cats." in texts(await client.call_tool("writer__summarise", {}))
+    record = host.consent.audit.records[-1]
+    assert (record.asker, record.by) == ("server writer", "outside mcp")
+
+
+async def test_model_of_the_person_answers_for_others(host, mode):
+    async def sample(request):
+        return Sampled.of("Dogs.", "inside-1")
+
+    host.consent.policy = "auto"
+    host.sampling.sampler = sample
+    await host.connect(sampling_server(), name="writer", sampling="auto")
+    async with Client(KernelServer(host).server, mode=mode) as client:
+        assert "inside-1 endTurn: Dogs." in texts(await client.call_tool("writer__summarise", {}))
+
+
+async def test_call_ends_with_the_client_that_does_not_answer(trips):
+    """Since 2026-07-28 a client that is asked may never come back: its call waits, and only it can go on with it."""
+    kernel = KernelServer(trips)
+    async with Client(kernel.server, elicitation_callback=None) as other:
+        asked = asyncio.Queue()
+
+        async def elicit(context, params):
+            asked.put_nowait(params)
+            await asyncio.Event().wait()
+
+        async with Client(kernel.server, elicitation_callback=elicit) as client:
+            call = asyncio.create_task(client.call_tool("trip__plan", {}))
+            await asyncio.wait_for(asked.get(), 30)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        with pytest.raises(MCPError, match="the question is no longer open, and its call was cancelled; call again"):
+            await other.session.call_tool("trip__plan", {}, request_state="guess", input_responses={})
+        kernel.close()
