@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
 import time
@@ -136,6 +137,21 @@ class Cells:
     def things(self) -> list[Any]:
         """What cells show and has to be closed, the latest last."""
         return [thing for _, things in _things.values() for thing in things]
+
+    async def free(self) -> None:
+        """Wait until no cell runs."""
+        while self._running:
+            ended = asyncio.get_running_loop().create_future()
+
+            def tell(ended: asyncio.Future[None] = ended) -> None:
+                if not ended.done():
+                    ended.set_result(None)
+
+            self.ended.append(tell)
+            try:
+                await ended
+            finally:
+                self.ended.remove(tell)
 
     def parent(self) -> dict[str, Any]:
         """Return the message that caused the current task."""
