@@ -79,7 +79,7 @@ async def test_it_is_asked_whatever_rules_and_policy_say(host, run, asked, answe
 
 async def test_without_anybody_to_ask_nothing_runs(host, run, shell):
     host.consent.approver = None
-    with pytest.raises(DeniedError, match="the user cannot be asked here"):
+    with pytest.raises(DeniedError, match="the person cannot be asked here"):
         await run("ran = 1")
     assert "ran" not in shell.user_ns
 
