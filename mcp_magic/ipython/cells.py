@@ -134,9 +134,9 @@ class Cells:
         return manager is not None and bool(manager.list_subshell())
 
     @property
-    def things(self) -> list[Any]:
-        """What cells show and has to be closed, the latest last."""
-        return [thing for _, things in _things.values() for thing in things]
+    def things(self) -> list[tuple[str, Any]]:
+        """What cells show and has to be closed, the latest last, each with its cell."""
+        return [(cell, thing) for cell, (_, things) in _things.items() for thing in things]
 
     async def free(self) -> None:
         """Wait until no cell runs."""
