@@ -167,7 +167,7 @@ class KernelServer:
         self._host = host
         self._values = SharedValues() if values is None else values
         self._kernel = Kernel(loop or host.loop, patience)
-        tools: list[OwnTool] = [*self._readings(), PutValue(host), *own]
+        tools: list[OwnTool] = [*self._readings(), PutValue(host, self._hidden), *own]
         self._own = {tool.tool.name: tool for tool in tools}
         self._listings = {False: Listings(_widened), True: Listings(_with_spill)}
         self._changes = Changes(host)
@@ -386,7 +386,7 @@ class KernelServer:
         """Call the tool of a session."""
         connection, tool = self._session(item.connection), item.definition
         view = self._view(client)
-        resolved = resolve_references(arguments, view, tool.input_schema)
+        resolved = resolve_references(arguments, view, tool.input_schema, hide=self._hidden)
         call = Call(
             connection,
             tool.name,

@@ -13,6 +13,8 @@ from mcp_magic.values.references import resolve_references
 from mcp_magic.values.shared import check_put
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_magic._host import Host
     from mcp_magic.outside.clients import Client
     from mcp_magic.values.shared import ClientValues
@@ -47,12 +49,13 @@ PUT_VALUE = Tool(
 
 
 class PutValue:
-    """The tool; each call is asked about, unless a rule allows it."""
+    """The tool; each call is asked about, unless a rule allows it. `hide` masks known secrets in a text."""
 
     tool = PUT_VALUE
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, hide: Callable[[str], str] = str) -> None:
         self._consent = host.consent
+        self._hide = hide
 
     async def call(self, arguments: dict[str, Any], client: Client, values: ClientValues) -> CallToolResult:
         """Make a variable.
@@ -61,7 +64,7 @@ class PutValue:
             ArgumentsError: The name or the value cannot be used.
             DeniedError: The person, or a rule, refused.
         """
-        resolved = resolve_references(arguments, values, PUT_VALUE.input_schema)
+        resolved = resolve_references(arguments, values, PUT_VALUE.input_schema, hide=self._hide)
         prepared, _ = schema.prepare_arguments(resolved.arguments, PUT_VALUE.input_schema)
         check_put(prepared["name"], prepared["value"])
         name = prepared["name"]

@@ -211,6 +211,14 @@ def test_a_query_runs_no_code_and_reads_no_secret(query, client, space):
     assert "s3cr3t" not in message
 
 
+def test_a_query_finds_no_known_secret(client, space):
+    space["df"] = pd.DataFrame({"note": ["the key is sesame", "none"]})
+    reference = {"$value": "df", "query": '"sesame" in note'}
+    hidden = resolve_references({"x": reference}, client, hide=lambda text: text.replace("sesame", "***"))
+    assert hidden.arguments == {"x": []}
+    assert len(resolve_references({"x": reference}, client).arguments["x"]) == 1
+
+
 def test_a_reference_does_not_stand_for_all_arguments(client):
     assert refusal({"$value": "df"}, client, schema(rows=ROWS)) == (
         'a reference stands in the place of one argument, not of all: {"NAME": {"$value": "df"}}. Arguments: rows'

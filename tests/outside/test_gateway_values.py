@@ -1,0 +1,161 @@
+"""Values through the server of the kernel: references in arguments, large answers by handle, values that are put."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from mcp import Client
+from mcp.server.mcpserver import MCPServer
+from mcp_types import Implementation
+
+from mcp_magic.consent.consent import Decision
+from mcp_magic.consent.rules import Rule
+from mcp_magic.outside.gateway import KernelServer
+from mcp_magic.values.shared import SharedValues
+from tests.support.hosts import host as host
+from tests.support.outside import served
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request):
+    """The era of the SDK's client: 2026-07-28 by `server/discover`, or the handshake."""
+    return request.param
+
+
+def tables_server() -> MCPServer:
+    server = MCPServer("tables", log_level="ERROR")
+
+    @server.tool()
+    def customers(count: int) -> Rows:
+        return [{"id": number, "name": f"Customer {number}"} for number in range(count)]
+
+    @server.tool()
+    def join(left: Rows, right: Rows, on: str) -> int:
+        keys = {row[on] for row in right}
+        return sum(row[on] in keys for row in left)
+
+    @server.tool()
+    def total(numbers: list[float]) -> float:
+        return sum(numbers)
+
+    @server.tool()
+    def echo(text: str, data: Any = None) -> str:
+        return json.dumps([text, data])
+
+    return server
+
+
+@pytest.fixture
+async def host_of_tables(host):
+    host.consent.policy = "auto"
+    await host.connect(tables_server(), name="tables")
+    return host
+
+
+@pytest.fixture
+def space():
+    return {"df": pd.DataFrame({"id": range(10_000), "price": 1.5}), "secret": "s3cr3t", "text": "hello"}
+
+
+@pytest.fixture
+async def kernel(host_of_tables, space):
+    values = SharedValues(space)
+    values.share("df", "text")
+    return KernelServer(host_of_tables, values)
+
+
+def texts(result) -> str:
+    return "".join(block.text for block in result.content)
+
+
+async def test_a_client_joins_what_it_does_not_read(kernel, host, space, mode):
+    async with Client(kernel.server, mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert '{"$value": "df"' in str(tools["tables__join"].input_schema["properties"]["left"])
+        answer = await client.call_tool("tables__customers", {"count": 10_000})
+        assert texts(answer).startswith("[result_1: table of 10,000 rows x 2 columns (id, name). About")
+        assert answer.structured_content == {"spilled": {"handle": "result_1"}}
+        arguments = {"left": {"$value": "df", "rows": [0, 700]}, "right": {"$value": "result_1"}, "on": "id"}
+        assert (await client.call_tool("tables__join", arguments)).structured_content == {"result": 700}
+        column = {"$value": "df", "columns": ["price"], "query": "id < 4"}
+        assert (await client.call_tool("tables__total", {"numbers": column})).structured_content == {"result": 6.0}
+        echoed = await client.call_tool("tables__echo", {"text": {"$value": "text"}, "data": [{"$value": "text"}]})
+        assert texts(echoed) == '["hello", ["hello"]]'
+        assert len(space["result_1"].df) == 10_000
+
+
+async def test_rules_see_the_values_and_the_audit_does_not(kernel, host):
+    host.consent.add(Rule("deny", "tables:echo", {"text": "hello"}, "no greetings"))
+    async with Client(kernel.server) as client:
+        refused = await client.call_tool("tables__echo", {"text": {"$value": "text"}})
+        assert refused.is_error
+        assert "no greetings" in texts(refused)
+        await client.call_tool("tables__join", {"left": {"$value": "df"}, "right": [], "on": "id"})
+    record = host.consent.audit.records[-1]
+    assert record.arguments["left"] == {"$value": "df", "is": "10,000 rows x 2 columns (id, price)"}
+
+
+async def test_what_the_question_showed_is_sent(kernel, host, space):
+    async def approve(request):
+        space["df"] = pd.DataFrame({"id": [7], "price": [7.0]})
+        space["text"] = "changed"
+        return Decision.approve()
+
+    host.consent.policy = "ask"
+    host.consent.approver = approve
+    async with Client(kernel.server) as client:
+        arguments = {"left": {"$value": "df"}, "right": {"$value": "df", "rows": [0, 9]}, "on": "id"}
+        assert (await client.call_tool("tables__join", arguments)).structured_content == {"result": 9}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("tables__echo", {"text": {"$value": "secret"}}, "text: no shared value 'secret'. `list_values` lists them"),
+        ("tables__echo", {"text": "a", "data": {"$value": "df.secret"}}, "data: df.secret has no part 'secret'."),
+        ("tables__echo", {"$value": "text"}, "a reference stands in the place of one argument, not of all"),
+        ("tables__total", {"numbers": {"$value": "text"}}, "numbers: expected"),
+        ("tables__total", {"numbers": {"$value": "df", "row": 1}}, "numbers: a reference has no 'row'."),
+        ("put_value", {"name": "class", "value": 1}, "the name 'class' is Python's own"),
+        ("put_value", {"name": "secret", "value": 1}, "the name 'secret' is taken"),
+    ],
+)
+async def test_a_wrong_call_gets_a_sentence(tool, arguments, message, kernel):
+    async with Client(kernel.server) as client:
+        answer = await client.call_tool(tool, arguments)
+    assert answer.is_error
+    assert message in texts(answer)
+    assert "s3cr3t" not in texts(answer)
+
+
+async def test_two_clients_do_not_read_each_others_values(kernel):
+    async with served(kernel) as url, Client(url, client_info=Implementation(name="one", version="1")) as one:
+        await one.call_tool("tables__customers", {"count": 2_000})
+        put = await one.call_tool("put_value", {"name": "mine", "value": [{"a": 1}]})
+        assert texts(put).startswith("mine is a variable of the notebook now: DataFrame, 1 row x 1 column (a).")
+        assert "result_1" in texts(await one.call_tool("list_values", {}))
+        async with Client(url, client_info=Implementation(name="two", version="1")) as two:
+            names = texts(await two.call_tool("list_values", {}))
+            assert "df" in names
+            assert "result_1" not in names
+            assert "mine" not in names
+            for name in ("result_1", "mine"):
+                answer = await two.call_tool("tables__echo", {"text": "a", "data": {"$value": name}})
+                assert f"no shared value {name!r}" in texts(answer)
+                assert (await two.call_tool("read_value", {"name": name})).is_error
+            assert "the name 'mine' is taken" in texts(await two.call_tool("put_value", {"name": "mine", "value": 1}))
+        assert texts(await one.call_tool("tables__echo", {"text": "a", "data": {"$value": "mine"}})) == (
+            '["a", [{"a": 1}]]'
+        )
+
+
+async def test_without_the_setting_all_of_an_answer_is_sent(kernel, host):
+    host.outputs.spill = None
+    async with Client(kernel.server) as client:
+        answer = await client.call_tool("tables__customers", {"count": 2_000})
+        assert len(answer.structured_content["result"]) == 2_000
