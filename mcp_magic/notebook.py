@@ -161,11 +161,14 @@ class NotebookHost(CoreHost):
         return self._serving
 
     @on_own_loop_unless_closed
-    async def stop_serving(self) -> None:
-        """Serve no longer: requests, streams and questions of clients end at once. Idempotent."""
+    async def stop_serving(self) -> list[str]:
+        """Serve no longer: requests, streams and questions of clients end at once. Return their names. Idempotent."""
         serving, self._serving = self.serving, None
-        if serving is not None:
-            await serving.stop()
+        if serving is None:
+            return []
+        clients = serving.clients
+        await serving.stop()
+        return clients
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

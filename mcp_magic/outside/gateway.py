@@ -199,7 +199,19 @@ class KernelServer:
 
     def streamable_http_app(self, **options: Any) -> Any:
         """Return the application that serves it over streamable HTTP, as the SDK's servers do."""
-        return self.server.streamable_http_app(**options)
+        app = self.server.streamable_http_app(**options)
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            headers = dict(scope.get("headers") or ())
+            proxy = headers.get(HEADER.encode(), b"").decode("latin-1")
+            if scope.get("method") == "DELETE" and proxy and b"mcp-session-id" not in headers:
+                self._leave(proxy)
+                await send({"type": "http.response.start", "status": 204, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await app(scope, receive, send)
+
+        return answer
 
     @property
     def middleware(self) -> list[Any]:
@@ -252,6 +264,12 @@ class KernelServer:
         else:
             key = f"http {name}"
         return self.clients.client(key, name, version)
+
+    def _leave(self, proxy: str) -> None:
+        """Forget the clients of a proxy that ends: since 2026-07-28 no session ends for them."""
+        for client in self.clients:
+            if client.key.startswith(f"proxy {proxy[:200]} "):
+                self.clients.leave(client.key)
 
     def _forget(self, client: Client) -> None:
         soon_on(self._kernel.loop, lambda: self._values.forget(client.key))

@@ -218,8 +218,8 @@ class _Session:
             await self._client.aclose()
 
     async def leave(self) -> None:
-        """Tell the kernel that the client has gone."""
-        if self.id and is_current(self.kernel):
+        """Tell the kernel that the client has gone; since 2026-07-28 there is no session that ends."""
+        if is_current(self.kernel):
             with suppress(httpx2.HTTPError, TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
                     await self._client.delete(f"{self._url}/mcp", headers=self._headers({}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
-from contextlib import suppress
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,11 @@ class KernelServing:
     def token_file(self) -> Path:
         """The file with its token, which only the user can read."""
         return self._serving.token_file
+
+    @property
+    def clients(self) -> list[str]:
+        """The names of the clients that are connected, as they say themselves."""
+        return [client.name for client in self.server.clients]
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -135,9 +140,8 @@ def notebook_name(path: str) -> str:
 
 def kernel_id() -> str:
     """Return the id of this kernel in Jupyter; "" outside of Jupyter."""
-    with suppress(Exception):
-        from ipykernel.connect import get_connection_file
-
-        match = re.fullmatch(r"kernel-([\w-]+)\.json", Path(get_connection_file()).name)
-        return match[1] if match else ""
-    return ""
+    app = getattr(sys.modules.get("ipykernel.kernelapp"), "IPKernelApp", None)
+    if app is None or not app.initialized():
+        return ""
+    match = re.fullmatch(r"kernel-([\w-]+)\.json", Path(str(app.instance().connection_file)).name)
+    return match[1] if match else ""

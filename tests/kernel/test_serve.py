@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types import Implementation
 
 from tests.support.kernel_servers import LOAD
 from tests.support.kernels import environment, until
@@ -55,6 +56,7 @@ async def test_agent_reaches_the_kernel_by_the_entry_that_is_shown(kernel, folde
         denied = await client.call_tool("shop__price", {"item": "x"})
         assert denied.is_error
         assert "shop:price was not called" in denied.content[0].text
+        assert re.search(rf"this kernel +{url} +mcp ", kernel.ok("%mcp serve").text)
         kernel.ok(ALLOWED)
         cell = kernel.start("import time\nfor _ in range(600): time.sleep(0.1)")
         assert "shop__price" in await tools(client), "a kernel that computes answers"
@@ -62,8 +64,11 @@ async def test_agent_reaches_the_kernel_by_the_entry_that_is_shown(kernel, folde
         kernel.interrupt()
         kernel.finish(cell)
         assert (await waiting).structured_content == {"result": 2.0}
-    stopped = kernel.ok("%mcp serve --stop").text
-    assert "The kernel is no longer served" in stopped
+    until(lambda: re.search(rf"this kernel +{url} +none ", kernel.ok("%mcp serve").text))
+    async with agent(folder, shown, mode="legacy", client_info=Implementation(name="coder", version="1")) as client:
+        await tools(client)
+        stopped = kernel.ok("%mcp serve --stop").text
+        assert "The kernel is no longer served. Cut off: coder." in stopped
     assert runtime_files(folder) == []
     assert "this kernel is not served" in kernel.run("%mcp serve --kernel --stop").evalue
     assert "nothing is served" in kernel.run("%mcp serve --stop").evalue

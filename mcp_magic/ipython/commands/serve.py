@@ -70,8 +70,9 @@ async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         raise CommandError(f"%mcp serve: {what}; `%mcp serve --kernel` serves it to outside agents.")
     notes = []
     if kernel is not None:
-        await invocation.host.stop_serving()
-        notes.append("The kernel is no longer served.")
+        clients = await invocation.host.stop_serving()
+        cut = f"Cut off: {join_names(clients)}." if clients else "No client was connected."
+        notes.append(f"The kernel is no longer served. {cut}")
     if not arguments.kernel and served:
         notes.append(f"No longer served: {join_names(served)}.")
         for name in [*served]:
@@ -89,8 +90,9 @@ def _listing(invocation: Invocation, *notes: str) -> Listing:
     ]
     kernel = invocation.host.serving
     if kernel is not None:
-        rows.insert(0, {"server": "this kernel", "url": kernel.url, "token in": str(kernel.token_file)})
-    mocks = ("answers from",) if any("answers from" in row for row in rows) else ()
+        row = {"server": "this kernel", "url": kernel.url, "token in": str(kernel.token_file)}
+        rows.insert(0, row | {"clients": join_names(kernel.clients) or "none"})
+    more = [name for name in ("answers from", "clients") if any(name in row for row in rows)]
     explanations = [*notes]
     if rows:
         explanations.append(
@@ -102,7 +104,7 @@ def _listing(invocation: Invocation, *notes: str) -> Listing:
     return Listing(
         rows,
         title="Served to other programs on this machine",
-        columns=("server", "url", *mocks, "token in"),  # only the last column shows a long path whole
+        columns=("server", "url", *more, "token in"),  # only the last column shows a long path whole
         empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel, `%mcp serve --kernel` "
         "the kernel itself",
         note=" ".join(explanations),
