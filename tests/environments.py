@@ -107,6 +107,9 @@ TYPESCRIPT_PACKAGES = {
 CLIENT_PACKAGES = {"@modelcontextprotocol/client": "2.4.0", "@modelcontextprotocol/inspector": "2.12.0"}
 """Clients of Node for the mock servers: the second TypeScript SDK, and the Inspector, which has a command line."""
 
+MCPORTER_PACKAGES = {"mcporter": "0.12.3"}
+"""A client with a command line, and the configuration of other hosts."""
+
 SRT_PACKAGES = {"@anthropic-ai/sandbox-runtime": "0.0.83"}
 """The program that isolates where there is no sandlock; it runs on bubblewrap, socat and ripgrep."""
 
@@ -263,6 +266,7 @@ make_tasks = partial(make_python, "tasks", TASKS_PACKAGES)
 make_motherduck = partial(make_python, "motherduck", MOTHERDUCK_PACKAGES)
 make_adapters = partial(make_python, "adapters", ADAPTER_PACKAGES)
 make_clients = partial(make_node, "clients", CLIENT_PACKAGES)
+make_mcporter = partial(make_node, "mcporter", MCPORTER_PACKAGES)
 
 
 def make_sdk(name: str) -> bool:
@@ -488,6 +492,7 @@ def main() -> None:
         ("tasks", make_tasks, TASKS_PACKAGES),
         ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
         ("clients", make_clients, CLIENT_PACKAGES),
+        ("mcporter", make_mcporter, MCPORTER_PACKAGES),
         ("srt", partial(make_node, "srt", SRT_PACKAGES), SRT_PACKAGES),
         ("adapters", make_adapters, ADAPTER_PACKAGES),
         ("programs", partial(make_node, "programs", PROGRAM_PACKAGES), PROGRAM_PACKAGES),
@@ -506,7 +511,8 @@ def main() -> None:
         rows = [
             row
             for row in rows
-            if row[0] not in ("node", "typescript", "clients", "srt", "programs", "axe", "conformance", "views")
+            if row[0]
+            not in ("node", "typescript", "clients", "mcporter", "srt", "programs", "axe", "conformance", "views")
         ]
     with ThreadPoolExecutor(MAKERS) as makers:
         made = [makers.submit(make) for _, make, _ in rows]
