@@ -40,6 +40,7 @@ from mcp_magic.display.arguments import (
     hidden_note,
     hidden_parts,
     long_arguments,
+    masked_parts,
     read_arguments,
     sized,
     value_text,
@@ -101,6 +102,7 @@ REFUSED_PROGRAM = "you cannot be asked here, and only you can approve a program 
 def approval_question(request: Request) -> Question:
     """Return the question whether a call may run; `decision_of` reads the reply."""
     name = one_line(_name(request), 80)
+    masked = _Masked(request)
     is_one = request.calls == 1
     runs = request.run is not None
     scopes = [(text, how) for how, text in _scopes(request).items()]
@@ -108,7 +110,7 @@ def approval_question(request: Request) -> Question:
     of_these = "" if request.values else ", these [a]rguments"
     of_the_run = ", this [r]un" if runs else ""
     return Question(
-        about=lambda arguments: approval_part(request, arguments),
+        about=lambda arguments: approval_part(request, arguments, masked),
         choices=(
             Choice(
                 "approve",
@@ -144,7 +146,7 @@ def approval_question(request: Request) -> Question:
             ),
         )[: 3 if is_one else 1],
         form=_arguments_form(request, fields=is_one),
-        reveal=_reveal_of_calls(request) if request.each else _reveal_of_call(request),
+        reveal=_reveal_of_calls(request) if request.each else _reveal_of_call(request, masked),
         outcome=lambda reply, seconds: outcome_of(request, reply, seconds),
         refused=REFUSED_PROGRAM if by_hand else REFUSED,
         late="Denied",
@@ -314,10 +316,33 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
     return [] if request.asker == PERSON else hidden_parts(arguments, request.definition)
 
 
-def _reveal_of_call(request: Request) -> Reveal:
+class _Masked:
+    """The arguments that a question shows now, with secrets masked, and the masked parts; they may be large."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._latest: Mapping[str, Any] | None = None
+        self._parts: tuple[dict[str, Any], list[Hidden]] = {}, []
+
+    def arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the masked arguments."""
+        return self._of(arguments)[0]
+
+    def hidden(self, arguments: Mapping[str, Any]) -> list[Hidden]:
+        """Return what `hidden_of` returns."""
+        return [] if self._request.asker == PERSON else self._of(arguments)[1]
+
+    def _of(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Hidden]]:
+        if arguments is not self._latest:
+            self._parts = masked_parts(arguments, self._request.definition)
+            self._latest = arguments
+        return self._parts
+
+
+def _reveal_of_call(request: Request, masked: _Masked) -> Reveal:
     return Reveal(
-        lambda arguments: [] if request.program else [*_long(request, arguments), *_large(request, arguments)],
-        lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
+        lambda arguments: [] if request.program else [*_long(request, arguments), *_large(request, arguments, masked)],
+        lambda arguments: [(part.path, part.value) for part in masked.hidden(arguments)],
         lambda arguments, opened: unseen_of(request, arguments, opened),
     )
 
@@ -340,11 +365,11 @@ def _long(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any
     return [*long_arguments(_noted(request, arguments), request.definition).items()]
 
 
-def _large(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _large(request: Request, arguments: Mapping[str, Any], masked: _Masked) -> list[tuple[str, Any]]:
     """Return the values of the notebook that are drawn by their shapes, with secrets masked."""
     notes = [note for note in _present(request, arguments) if is_large(value_at(arguments, note.path))]
-    masked = hidden_arguments(arguments, request.definition) if notes else {}
-    return [(f"{path_text(note.path)} ← {note.name}", value_at(masked, note.path)) for note in notes]
+    whole = masked.arguments(arguments) if notes else {}
+    return [(f"{path_text(note.path)} ← {note.name}", value_at(whole, note.path)) for note in notes]
 
 
 def _long_hidden(hidden: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -381,7 +406,7 @@ def _reveal_of_calls(request: Request) -> Reveal:
     return Reveal(lambda _: [*calls()], lambda _: [*secrets()], unseen)
 
 
-def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
+def approval_part(request: Request, arguments: Mapping[str, Any], masked: _Masked | None = None) -> Part:
     """Return the question: who requests which call, with which arguments."""
     if request.each:
         arguments = {name: value for name, value in arguments.items() if name != CALLS}
@@ -394,7 +419,7 @@ def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     if description := _description(request):
         plain = "\n".join(f"  {line}" for line in description.splitlines())
         text = Part(plain, tag("div", description, style="white-space:pre-wrap"))
-    values = _program_part(arguments) if request.program else _arguments_part(request, arguments)
+    values = _program_part(arguments) if request.program else _arguments_part(request, arguments, masked=masked)
     part = Part.stack(Part(line, html), _change_part(request), text, values)
     return Part(part.plain, Markup(page([part.html])))
 
@@ -418,12 +443,17 @@ def _change_part(request: Request, indent: str = "  ") -> Part:
 
 
 def _arguments_part(
-    request: Request, arguments: Mapping[str, Any], without: Collection[str] = (), indent: str = "  "
+    request: Request,
+    arguments: Mapping[str, Any],
+    without: Collection[str] = (),
+    indent: str = "  ",
+    masked: _Masked | None = None,
 ) -> Part:
     """Return the arguments, how they were changed, and what is hidden; without some arguments."""
     nothing = Markup() if arguments else note("without arguments")
-    hidden = hidden_note(hidden_of(request, arguments))
-    drawn = _values_drawn(request, arguments)
+    masked = masked or _Masked(request)
+    hidden = hidden_note(masked.hidden(arguments))
+    drawn = _values_drawn(request, arguments, masked)
     before, after = (
         {name: value for name, value in _noted(request, values).items() if name not in without}
         for values in (request.arguments, arguments)
@@ -447,14 +477,15 @@ def _arguments_part(
     return Part("\n".join(plain), joined([facts(cells) if cells else nothing, *map(note, notes)]))
 
 
-def _values_drawn(request: Request, arguments: Mapping[str, Any]) -> dict[str, tuple[str, list[str]]]:
+def _values_drawn(request: Request, arguments: Mapping[str, Any], masked: _Masked) -> dict[str, tuple[str, list[str]]]:
     """Return for each value of the notebook, by its path: what was taken of which variable, and its head or whole."""
-    masked = hidden_arguments(arguments, request.definition) if request.values else {}
+    whole = masked.arguments(arguments) if request.values else {}
     drawn = {}
     for value in _present(request, arguments):
-        whole = value_text(value_at(masked, value.path))
-        is_short = not is_large(value_at(arguments, value.path))
-        head = [in_line(whole, MAX_VALUE)] if is_short else head_of(arguments, value, request.definition)
+        if is_large(value_at(arguments, value.path)):
+            head = head_of(arguments, value, request.definition)
+        else:
+            head = [in_line(value_text(value_at(whole, value.path)), MAX_VALUE)]
         drawn[in_line(path_text(value.path), MAX_NAME)] = note_line(value), head
     return drawn
 

@@ -47,17 +47,18 @@ def hidden_arguments(
     arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
 ) -> dict[str, Any]:
     """Return arguments with masked secrets: values that their name or the tool's schema marks as secret."""
-    return _masked(arguments, definition, mask)[0]
+    return masked_parts(arguments, definition, mask)[0]
 
 
 def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
     """Return the values that `hidden_arguments` masks, each with its path and the reason."""
-    return _masked(arguments, definition, lambda _: MASK)[1]
+    return masked_parts(arguments, definition)[1]
 
 
-def _masked(
-    arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str]
+def masked_parts(
+    arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
 ) -> tuple[dict[str, Any], list[Hidden]]:
+    """Return what `hidden_arguments` and `hidden_parts` return, at once."""
     hidden: list[Hidden] = []
 
     def masked(value: Any, field: Field | None, name: str, path: str) -> Any:
