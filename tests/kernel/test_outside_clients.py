@@ -97,7 +97,7 @@ async def run(command, folder, text=""):
     return output.decode()
 
 
-def check(outcomes):
+def check(outcomes, *, lossy):
     """Check what the steps came to."""
     text = {
         step: outcome["text"] for step, outcome in outcomes.items() if isinstance(outcome, dict) and "text" in outcome
@@ -121,7 +121,9 @@ def check(outcomes):
     for step in ("unshared", "wrong"):
         assert step not in outcomes or outcomes[step]["error"]
     if "progress" in outcomes:
-        assert (text["progress"], outcomes["progress"]["progress"]) == ("3 steps", 3)
+        assert text["progress"] == "3 steps"
+        # the TypeScript SDKs lose reports that come together with the answer
+        assert outcomes["progress"]["progress"] == 3 or (lossy and outcomes["progress"]["progress"] in (1, 2))
     if "question" in outcomes:
         assert text["question"] == "accept Oslo 2"
 
@@ -146,7 +148,7 @@ async def test_clients_of_others_use_the_kernel(served_at, folder, client, trans
     target = {"command": PROXY} if transport == "stdio" else {"url": url, "token": token}
     plan = {**target, "steps": [*steps.values()]}
     answer = json.loads((await run(program(client), folder, json.dumps(plan))).splitlines()[-1])
-    check(dict(zip(steps, answer["outcomes"], strict=True)))
+    check(dict(zip(steps, answer["outcomes"], strict=True)), lossy=client.startswith("typescript"))
     era = {"mcp 2/auto": "2026-07-28", "typescript auto": "2026-07-28", "typescript legacy": "2025-11-25"}
     assert answer["version"] == era.get(client, answer["version"])
 
