@@ -66,16 +66,20 @@ class Reader:
 
     Attributes:
         limit: Most characters of an answer, about.
-        hide: Masks known secrets in a text.
+        hide: Masks known secrets in a text. With None, columns with a secret's name are not masked, either.
+        cell: Most characters of a cell; None for all.
+        columns: Most columns that are read if none are named.
     """
 
     limit: int = LIMIT
-    hide: Callable[[str], str] = field(default=str)
+    hide: Callable[[str], str] | None = field(default=str)
+    cell: int | None = CELL
+    columns: int = MOST_COLUMNS
 
     def summary(self, value: Any) -> str:
         """Return the type, shape and size of a value on one line, by cheap means."""
         shape, size = shape_of(value)
-        return ", ".join(filter(None, (class_name(type(value)), self.hide(shape), size)))
+        return ", ".join(filter(None, (class_name(type(value)), self._masked(shape), size)))
 
     def read(
         self, value: Any, name: str = "it", *, rows: Rows = "", columns: Sequence[str] = (), query: str = ""
@@ -89,31 +93,46 @@ class Reader:
             raise ArgumentsError(f"{name} is an image, which has no rows, columns and query")
         return self.read_table(self._table(value, name), rows=rows, columns=columns, query=query)
 
-    def read_table(self, table: Table, *, rows: Rows = "", columns: Sequence[str] = (), query: str = "") -> str:
-        """Return rows of a table; see `read`."""
-        span = row_range(rows, len(table))
+    def read_table(
+        self, table: Table, *, rows: Rows = "", columns: Sequence[str] = (), query: str = "", search: str = ""
+    ) -> str:
+        """Return rows of a table, only those that fit a query and have a text; see `read`."""
+        span, positions = row_range(rows, len(table)), table.positions(columns)
         numbers: Sequence[int] = span
+        which = ""
         if query.strip():
             from mcp_magic.values.query import select
 
-            numbers = select(table, query, span, self.hide)
-        positions = table.positions(columns)
+            numbers, which = select(table, query, span, self.hide or str), "that fit the query"
+        if search:
+            numbers, which = self._search(table, numbers, positions, search), f"with {one_line(search, 60)!r}"
         notes = []
-        if not columns and len(positions) > MOST_COLUMNS:
-            positions = positions[:MOST_COLUMNS]
-            notes.append(f"the first {MOST_COLUMNS} of {len(table.columns):,} columns, name others as columns")
+        if not columns and len(positions) > self.columns:
+            positions = positions[: self.columns]
+            notes.append(f"the first {self.columns} of {len(table.columns):,} columns, name others as columns")
         if not numbers:
-            fit = " that fit the query" if query else ""
-            return f"[no {table.noun}{fit} in {span.start}:{span.stop}; there are {len(table):,}]"
-        part = self._part(table, numbers, positions, is_numbered=bool(query))
+            nouns = f"{table.noun} {which}".strip()
+            return f"[no {nouns} in {span.start}:{span.stop}; there are {len(table):,}]"
+        part = self._part(table, numbers, positions, is_numbered=bool(which))
         note = f"{table.noun} {numbers[0]} to {numbers[part.count - 1]} of {len(table):,}"
-        if query:
-            note = f"{len(numbers):,} of {len(span):,} {table.noun} fit the query, here with their numbers"
+        if which:
+            verb = f"have {one_line(search, 60)!r}" if search else "fit the query"
+            note = f"{len(numbers):,} of {len(span):,} {table.noun} {verb}, here with their numbers"
         if part.count < len(numbers):
             note += f'; rows="{numbers[part.count]}:{span.stop}" reads on'
         if part.masked:
             notes.append(f"masked, as the name is a secret's: {join_names(part.masked)}")
         return "\n".join([f"[{'; '.join([note, *notes])}]", part.text])
+
+    def head(self, table: Table, count: int) -> str:
+        """Return the first rows of a table, as many as fit."""
+        return self._part(table, range(min(count, len(table))), table.positions(())).text
+
+    def _search(self, table: Table, numbers: Sequence[int], positions: Sequence[int], text: str) -> list[int]:
+        """Return the numbers of the rows that have a text in a cell."""
+        low = text.casefold()
+        rows = zip(numbers, self._rows(table, numbers, positions), strict=True)
+        return [number for number, row in rows if any(low in cell_text(cell).casefold() for cell in row)]
 
     def describe(self, value: Any, name: str, columns: Sequence[str] = ()) -> str:
         """Return the shape of a value, its columns with types and statistics, and its head."""
@@ -141,24 +160,30 @@ class Reader:
         from mcp_magic.values.statistics import statistics_text
 
         name, dtype = self._name(table, position), table.dtype(position)
-        if is_secret_name(name):
+        if self._is_secret(name):
             return f"{name}: {dtype}, masked"
         count = len(table)
         vector = table.vector(position, range(min(count, SAMPLE)))
         if count > SAMPLE and vector.kind in ("number", "time", "truth") and count <= MOST_ROWS and table.is_array:
             vector = table.vector(position, range(count))
-        text = statistics_text(vector, self.hide)
+        text = statistics_text(vector, self._masked)
         part = f" (of the first {SAMPLE:,} rows)" if text and len(vector.values) < count else ""
         return ", ".join(filter(None, (f"{name}: {dtype}", text))) + part
 
+    def _masked(self, text: str) -> str:
+        return text if self.hide is None else self.hide(text)
+
+    def _is_secret(self, name: str) -> bool:
+        return self.hide is not None and is_secret_name(name)
+
     def _name(self, table: Table, position: int) -> str:
-        return one_line(self.hide(table.columns[position]), 200)
+        return one_line(self._masked(table.columns[position]), 200)
 
     def _table(self, value: Any, name: str) -> Table:
         """Return a value as a table: its own rows, else the lines of its text or of its JSON."""
         kind = type(value)
         if str in bases(kind) and kind is not Concealed:
-            text = self.hide(str.__str__(value)[:MOST_TEXT])
+            text = self._masked(str.__str__(value)[:MOST_TEXT])
             rest = f"\n[cut here; it has {str.__len__(value):,} characters]" if str.__len__(value) > MOST_TEXT else ""
             return Lines(text + rest)
         parts = result_parts(value)
@@ -185,7 +210,7 @@ class Reader:
         """Return rows as CSV, or lines as they are: as many as fit, and at least one."""
         is_text = table.noun == "lines"
         names = [self._name(table, position) for position in positions]
-        secret = [not is_text and is_secret_name(name) for name in names]
+        secret = [not is_text and self._is_secret(name) for name in names]
         lines: list[str] = []
         room = self.limit
         for number, row in zip(numbers, self._rows(table, numbers, positions), strict=True):
@@ -205,7 +230,7 @@ class Reader:
     def _rows(self, table: Table, numbers: Sequence[int], positions: Sequence[int]) -> Iterator[list[Any]]:
         """Yield rows as JSON values, and read some at a time."""
         for start in range(0, len(numbers), CHUNK):
-            writer = Writer(text=min(CELL, self.limit), hide=self.hide)
+            writer = Writer(text=None if self.cell is None else min(self.cell, self.limit), hide=self.hide)
             yield from table.rows(numbers[start : start + CHUNK], positions, writer)
 
 
