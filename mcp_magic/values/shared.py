@@ -2,8 +2,8 @@
 
 Nothing is shared until the person shares it. What is shared is a name, not an object: a variable that gets another
 value stays shared, and one that is deleted is not there until it exists again. `--all` is not a list of names but a
-rule, so it also means variables that come later. It leaves out whatever is no data, and names that look like those of
-secrets.
+rule, so it also means variables that come later. It leaves out whatever is no data, names that look like those of
+secrets, and addresses with credentials.
 
 A client also reads what it has brought about itself: answers that were too large for it (`keep`) and what it has put
 (`put`). These are variables of the namespace too, readable by this client alone until the person shares them, and only
@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import MAX_NAME, did_you_mean, is_identifier, join_names
-from mcp_magic.config.masking import estimated_size
+from mcp_magic.config.masking import estimated_size, mask_text
 from mcp_magic.display.document import parts_text, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -42,6 +42,8 @@ SHELL_NAMES = frozenset(["In", "Out", "exit", "quit", "open", "get_ipython", "di
 """Names that IPython has in every namespace, and uses."""
 
 MAX_OWN = 100  # most variables that a client brings about; above it the oldest is deleted, if it is not shared
+
+MAX_ADDRESS = 2_000  # characters of a text that is searched for credentials
 
 MAX_PUT = 20_000_000  # most bytes of a value that a client puts, as JSON
 
@@ -86,13 +88,15 @@ def why_never(value: Any) -> str:
 def is_data(name: str, value: Any) -> bool:
     """Whether `--all` means a variable.
 
-    >>> is_data("rows", [1]), is_data("_rows", [1]), is_data("api_key", "x"), is_data("In", [1])
+    >>> is_data("rows", [1]), is_data("_rows", [1]), is_data("api_key", "x"), is_data("db", "postgres://me:pw@host")
     (True, False, False, False)
     """
     if name.startswith("_") or name in SHELL_NAMES or not is_identifier(name) or is_secret_name(name):
         return False
     if why_never(value) or member(type(value), "__call__") is not None:
         return False
+    if type(value) is str and len(value) <= MAX_ADDRESS and mask_text(value) != value:
+        return False  # postgres://me:password@host
     return module_of(type(value)).partition(".")[0] not in _OTHERS
 
 

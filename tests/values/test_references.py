@@ -6,14 +6,16 @@ import json
 
 import pandas as pd
 import pytest
+from hypothesis import given
 from mcp_types import CallToolResult, TextContent
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.results import ToolResult
-from mcp_magic.schema import prepare_arguments
+from mcp_magic.schema import check_arguments, prepare_arguments
 from mcp_magic.values.references import MAX_REFERENCES, resolve_references, widened_schema
 from mcp_magic.values.shared import SharedValues
 from tests.support.provider_rules import refusals
+from tests.support.strategies import QUICK, anything_like_a_schema, json_values
 
 ROWS = {"type": "array", "items": {"type": "object"}}
 NUMBERS = {"type": "array", "items": {"type": "number"}}
@@ -313,3 +315,22 @@ def test_other_schemas_stay_as_they_are(tool):
 def test_no_provider_refuses_what_is_said():
     tool = widened_schema(schema(rows=ROWS, numbers=NUMBERS, data={"type": "object"}, name={"type": "string"}))
     assert refusals([{"name": "tool", "description": "x", "parameters": tool}]) == []
+
+
+@QUICK
+@given(anything_like_a_schema, json_values)
+def test_a_wider_schema_takes_what_the_schema_takes(tool, arguments):
+    if isinstance(tool, dict) and isinstance(arguments, dict):
+        widened = widened_schema(tool)
+        try:
+            check_arguments(arguments, tool)
+        except ArgumentsError:
+            return
+        check_arguments(arguments, widened)
+
+
+@QUICK
+@given(json_values, anything_like_a_schema)
+def test_arguments_without_references_stay_as_they_are(arguments, tool):
+    if isinstance(arguments, dict) and isinstance(tool, dict):
+        assert resolve_references(arguments, SharedValues({}).of("1"), tool).arguments == arguments

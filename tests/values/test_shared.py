@@ -113,6 +113,7 @@ def test_a_name_is_read_as_python_reads_it(shared):
 
 def test_all_means_the_variables_of_data(shared, space):
     space.update(host=Host(), function=len, kind=dict, api_key="x", text="t", _private=1, get_ipython=print)
+    space["database"] = "postgres://me:s3cr3t@host/db"
     space["shells"] = own = object()
     shared.attach(space, {"shells": own})
     shared.share_all()
