@@ -237,13 +237,13 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
             rest.append(f"{ALWAYS[decision.always]}{_of_client(request)}")
     asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
     text = call_text(request, arguments)
-    call = ("code", text if request.calls == 1 else f"{in_line(request.name, MAX_NAME)}{_times(request)}")
+    call = ("code", text if request.calls == 1 else f"{in_line(request.label, MAX_NAME)}{_times(request)}")
     return Outcome(reply.sign, (" ", call, f" {', '.join([*rest, duration(seconds)])}{asker}"))
 
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return a call on one line, secrets masked and long values cut."""
-    return f"{in_line(request.name, MAX_NAME)}({call_line(_noted(request, arguments), request.definition)})"
+    return f"{in_line(request.label, MAX_NAME)}({call_line(_noted(request, arguments), request.definition)})"
 
 
 def _present(request: Request, arguments: Mapping[str, Any]) -> Sequence[ValueNote]:
@@ -264,7 +264,7 @@ def _asker(request: Request) -> str:
 
 
 def _name(request: Request) -> str:
-    return "the program" if request.program else request.name
+    return "the program" if request.program else request.label
 
 
 def _wants(request: Request) -> str:
@@ -412,7 +412,7 @@ def approval_part(request: Request, arguments: Mapping[str, Any], masked: _Maske
         arguments = {name: value for name, value in arguments.items() if name != CALLS}
         arguments[FIRST] = "\n".join(map(value_text, arguments[FIRST]))
         request = replace(request, arguments=arguments)
-    name, badges = in_line(request.program or request.name, MAX_NAME), _badges(request)
+    name, badges = in_line(request.program or request.label, MAX_NAME), _badges(request)
     line = f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"
     html = tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))
     text = Part("", Markup())
@@ -594,7 +594,7 @@ def _plan_head(calls: Sequence[PlannedRequest], open_calls: int) -> Part:
 
 def _plan_row(number: int, call: PlannedRequest, calls: Sequence[PlannedRequest]) -> Row:
     request, decision = call
-    name, badges, status = in_line(request.name, MAX_NAME), _badges(request), ""
+    name, badges, status = in_line(request.label, MAX_NAME), _badges(request), ""
     if decision is not None:
         by = "you" if decision.by == PERSON else in_line(decision.by, MAX_RULE)
         status = f"{'approved' if _is_yours(decision) else 'allowed' if decision.approved else 'denied'} by {by}"

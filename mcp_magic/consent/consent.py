@@ -84,6 +84,11 @@ class Request:
         return f"{self.server}:{self.tool}"
 
     @property
+    def label(self) -> str:
+        """The name for a person to read: a tool of no server has no colon."""
+        return self.name.removeprefix(":")
+
+    @property
     def read_only(self) -> bool:
         """Whether a trusted server marks the tool as read-only; so is a sandbox, whose calls are decided themselves."""
         hints = self.definition.annotations if self.definition else None
@@ -294,6 +299,8 @@ POLICIES = ("ask", "plan", "auto", "readonly", "deny")
 
 VARIABLE = "MCP_MAGIC_APPROVAL"  # the environment variable that sets the policy, in programs as in notebooks
 SHARED = "%mcp share"  # who decided about a read: the user, when they shared the value
+UNREAD = "check"  # who decided that nothing can be read, by its reason
+MAX_PROBLEM = 300  # characters of that reason
 MAX_WAITING = 8  # questions of one outside client that wait at a time; the user reads the cards of others, too
 ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
 MAX_PLAN = 50  # the most calls in one question
@@ -420,9 +427,11 @@ class Consent:
             self._remember(request, decision, since)
         return replace(decision, definition=self.definitions.seal(request.name))
 
-    def note_read(self, asker: str, tool: str, arguments: Mapping[str, Any]) -> None:
-        """Record that a value was read that the user has shared before; ConfigError if the file fails."""
-        self.audit.add(record_of(Request("", tool, arguments, asker), Decision(True, by=SHARED), 0.0, verdict="read"))
+    def note_read(self, asker: str, tool: str, arguments: Mapping[str, Any], problem: str = "") -> None:
+        """Record that a value was read that the user has shared before, or why not; ConfigError if the file fails."""
+        decision = Decision(not problem, by=UNREAD if problem else SHARED, reason=one_line(problem, MAX_PROBLEM))
+        request = Request("", tool, arguments, asker)
+        self.audit.add(record_of(request, decision, 0.0, verdict="" if problem else "read"))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
@@ -464,7 +473,7 @@ class Consent:
         by = decision.by
         if by == PERSON:  # a model reads the errors of its calls, too
             by = "you" if request.asker == PERSON else "the user"
-        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {by}", decision.reason)
+        text = sentence(f"{one_line(request.label, 200)} was not called; denied by {by}", decision.reason)
         if decision.by != PERSON and (advice := self._advice(request, decision)):
             text += f" {advice}"
         return DeniedError(text, decision.reason)

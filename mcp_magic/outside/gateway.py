@@ -126,9 +126,15 @@ class Reading:
         self._host = host
 
     async def call(self, arguments: dict[str, Any], client: Client, values: ClientValues) -> CallToolResult:
-        """Note the read, and answer it."""
-        self._host.consent.note_read(client.asker, self.tool.name, arguments)
-        return CallToolResult(content=self._answer(arguments, values))
+        """Answer a read, and note it, or why there is no answer."""
+        note = partial(self._host.consent.note_read, client.asker, self.tool.name, arguments)
+        try:
+            content = self._answer(arguments, values)
+        except MCPMagicError as error:
+            note(str(error))
+            raise
+        note()
+        return CallToolResult(content=content)
 
 
 class _LowLevel(Server[Any]):

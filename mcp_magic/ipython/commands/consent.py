@@ -151,7 +151,7 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         {
             "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
             "asker": "you" if record.asker == PERSON else record.asker,
-            "tool": f"{record.server}:{record.tool}",
+            "tool": f"{record.server}:{record.tool}".removeprefix(":"),
             "arguments": _arguments_text(record.arguments),
             "decision": record.decision,
             "by": "you" if record.by == PERSON else record.by,

@@ -156,10 +156,12 @@ async def test_the_audit_has_calls_and_reads_from_outside(magic):
     with pytest.raises(DeniedError):
         await host["math"].call_tool("add", {"a": 1, "b": 2}, asker="outside claude-code")
     host.consent.note_read("outside claude-code (2)", "read_value", {"name": "df", "rows": "0:100"})
+    host.consent.note_read("outside claude-code (2)", "read_value", {"name": "d"}, "no shared value 'd'")
     rows = list(await magic("audit"))
     assert [(row["asker"], row["tool"], row["decision"], row["by"]) for row in rows] == [
         ("outside claude-code", "math:add", "deny", "you"),
-        ("outside claude-code (2)", ":read_value", "read", "%mcp share"),
+        ("outside claude-code (2)", "read_value", "read", "%mcp share"),
+        ("outside claude-code (2)", "read_value", "deny", "check"),
     ]
     assert rows[1]["arguments"] == "name='df', rows='0:100'"
     words = candidates("allow math:add --for 'outside cl", {}).texts
