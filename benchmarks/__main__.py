@@ -35,6 +35,7 @@ SUBJECTS = {
     "progress": "what progress costs that is shown, and that nobody reports",
     "load_ext": "what %load_ext adds to the start of IPython",
     "frames": "100,000 rows to a DataFrame against pandas alone",
+    "values": "values listed, read and queried as outside agents do, against pandas",
     "display": "what of 50 MB reaches the page",
     "explorer": "%mcp ui of 50 servers with 200 tools each",
     "many_tools": "a server with 10,000 tools: connect, list, search",

@@ -37,12 +37,14 @@ from mcp_magic.errors import ArgumentsError, MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+    from contextlib import AbstractContextManager
 
     from mcp_types import Tool
     from pydantic_monty import AsyncMonty, AsyncMontySession
 
     from mcp_magic._host import Host
     from mcp_magic.agent.modules import Function, Module
+    from mcp_magic.results.content import Media
 
 
 RUN_PROGRAM = "run_program"  # the tool's name; no tool of a server has it, as theirs begin with the server's name
@@ -59,6 +61,7 @@ class Programs:
         characters: Characters of what a program returns and prints that the model reads.
         namespace: The variables of the kernel in which programs run, each approved by hand; None for the sandbox, to
             which alone the limits of seconds and memory apply.
+        captured: Returns a context in which a `Printed` takes what a program in the kernel prints and displays.
     """
 
     seconds: float = 10.0
@@ -66,6 +69,9 @@ class Programs:
     calls: int = 100
     characters: int = 2_000
     namespace: MutableMapping[str, Any] | None = None
+    captured: Callable[[Printed], AbstractContextManager[object]] = field(
+        default=lambda printed: redirect_stdout(printed), compare=False
+    )
 
     @property
     def where(self) -> str:
@@ -129,6 +135,7 @@ class Program:
         value: The value of its last expression.
         variables: What it assigned, by name.
         printed: What it printed.
+        images: What it displayed, in the kernel.
         problem: Why it failed, or "".
         seconds: How long it took, calls included.
     """
@@ -139,6 +146,7 @@ class Program:
     printed: str = ""
     problem: str = ""
     seconds: float = 0.0
+    images: list[Media] = field(default_factory=list)
 
 
 # The state of a thread's programs, kept in this kernel.
@@ -275,12 +283,22 @@ class Calls:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class Printed:
-    """What a program prints: the first characters, and how many there were."""
+class Printed(io.TextIOBase):
+    """What a program prints: the first characters, and how many there were.
+
+    Attributes:
+        images: The images that it displays, the first of them.
+    """
 
     def __init__(self) -> None:
+        self.images: list[Media] = []
         self._parts: list[str] = []
         self._kept = self._all = 0
+
+    def write(self, text: str) -> int:
+        """Take a part."""
+        self.add("", text)
+        return len(text)
 
     def add(self, stream: str, text: str) -> None:
         """Take a part."""
@@ -394,7 +412,7 @@ async def run_program(code: str, modules: Mapping[str, Module], state: State, pr
             async with state.lock:
                 await _in_monty(program, names, modules, state, programs, calls)
         else:
-            await _in_kernel(program, names, modules, programs.namespace, calls)
+            await _in_kernel(program, names, modules, programs, calls)
     except ArgumentsError as error:
         program.problem = str(error)
     finally:
@@ -548,14 +566,16 @@ def _traceback(error: Any) -> str:
 
 
 async def _in_kernel(
-    program: Program, names: Names, modules: Mapping[str, Module], namespace: MutableMapping[str, Any], calls: Calls
+    program: Program, names: Names, modules: Mapping[str, Module], programs: Programs, calls: Calls
 ) -> None:
     """Run a program in the variables of the kernel, like a cell."""
+    namespace = programs.namespace
+    assert namespace is not None
     namespace["__mcp_modules__"] = {
         module.name: SimpleNamespace(**{name: calls.function(f) for name, f in module.functions.items()})
         for module in modules.values()
     }
-    output = io.StringIO()
+    printed = Printed()
     try:
         tree = ast.parse(without_imports(program.code, modules, "__mcp_modules__[{!r}]"))
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -563,21 +583,30 @@ async def _in_kernel(
             target = ast.Name("__mcp_value__", ast.Store())
             tree.body[-1] = ast.fix_missing_locations(ast.copy_location(ast.Assign([target], last.value), last))
         compiled = compile(tree, "<program>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        with redirect_stdout(output):
+        with programs.captured(printed):
             running = eval(compiled, namespace)  # type: ignore[arg-type]
             if running is not None:
                 await running
         program.value = namespace.get("__mcp_value__")
-    except (Exception, SystemExit) as error:
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # KeyboardInterrupt would end the loop
         tb = traceback.walk_tb(error.__traceback__)
         lines = [line for frame, line in tb if frame.f_code.co_filename == "<program>"]
         where = f"line {lines[-1]}: " if lines else ""
-        program.problem = f"{where}{type(error).__name__}: {str(error)[:MAX_PROBLEM]}"
+        program.problem = f"{where}{type(error).__name__}: {_message_of(error)}"
     finally:
         for name in ("__mcp_modules__", "__mcp_value__"):
             namespace.pop(name, None)
-        program.printed = output.getvalue()[:MAX_PRINTED]
+        program.printed, program.images = str(printed), printed.images
     program.variables = {name: namespace[name] for name in names.assigned if name in namespace}
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_PROBLEM]
+    except Exception:
+        return "[its message fails as well]"
 
 
 # What the model reads, and what the user keeps.
@@ -630,7 +659,7 @@ def outline(value: Any) -> str:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # of a foreign object's own text
         return f"a value of type {type(value).__name__}"
 
 

@@ -515,7 +515,7 @@ class Consent:
     async def _ask(self, request: Request, approver: Approver | None) -> Decision:
         if approver is None:
             reason = f"{_person(request)} cannot be asked here"
-            if not self.magics and self.rule_for(request) is None:
+            if not self.magics and request.program != "kernel" and self.rule_for(request) is None:
                 reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
             return because_outdated(request, Decision.deny(reason, by="default"))
 

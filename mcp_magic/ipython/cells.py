@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
 import time
@@ -133,9 +134,24 @@ class Cells:
         return manager is not None and bool(manager.list_subshell())
 
     @property
-    def things(self) -> list[Any]:
-        """What cells show and has to be closed, the latest last."""
-        return [thing for _, things in _things.values() for thing in things]
+    def things(self) -> list[tuple[str, Any]]:
+        """What cells show and has to be closed, the latest last, each with its cell."""
+        return [(cell, thing) for cell, (_, things) in _things.items() for thing in things]
+
+    async def free(self) -> None:
+        """Wait until no cell runs."""
+        while self._running:
+            ended = asyncio.get_running_loop().create_future()
+
+            def tell(ended: asyncio.Future[None] = ended) -> None:
+                if not ended.done():
+                    ended.set_result(None)
+
+            self.ended.append(tell)
+            try:
+                await ended
+            finally:
+                self.ended.remove(tell)
 
     def parent(self) -> dict[str, Any]:
         """Return the message that caused the current task."""

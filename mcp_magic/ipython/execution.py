@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ast
 import asyncio
 import inspect
@@ -179,7 +180,9 @@ class Interrupts:
         # A signal may come between any two of these lines, and none may get lost: a loop of calls would go on.
         self._tasks.append(task)
         if self._tasks == [task]:
-            self._previous = signal.signal(signal.SIGINT, self._handle)
+            previous = signal.signal(signal.SIGINT, self._handle)
+            # a cell that ran while earlier work ended may have put this handler back
+            self._previous = self._previous if previous == self._handle else previous
         try:
             yield
         finally:
@@ -204,6 +207,16 @@ class Interrupts:
         self._interrupted.discard(task)
         return True
 
+    def expire(self, task: asyncio.Task[Any]) -> None:
+        """Interrupt a task from another thread, also one that keeps the loop busy; call it again until it ends."""
+        is_latest = self._tasks[-1:] == [task] and signal.getsignal(signal.SIGINT) == self._handle
+        if not is_latest or (task in self._interrupted and task not in self._unheard):
+            task.get_loop().call_soon_threadsafe(self._interrupt, task)
+        elif hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
     def interrupt(self) -> bool:
         """Interrupt the latest magic; return whether a magic runs."""
         for task in self._tasks[-1:]:
@@ -211,6 +224,10 @@ class Interrupts:
         return bool(self._tasks)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._tasks:
+            if callable(self._previous):
+                self._previous(number, frame)
+            return
         task = self._tasks[-1]
         if task in self._unheard:
             self._end(task, frame)

@@ -71,10 +71,10 @@ class Board(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a question stands: below the latest cell of a page, in boards, or both."""
+    """Where a question stands: in boards, and below the latest cell of a page."""
 
     session: str  # of the page
-    cell: LatestCell | None  # None if only boards can show it
+    cell: LatestCell | None  # None if only boards can show it, or one of them stands there
     boards: tuple[Board, ...]
 
 
@@ -111,15 +111,17 @@ class Pages:
             raise NowhereError(NO_CELL if cells.takes_input else UNATTENDED)
         await self._clicks_come()
         sessions = await self.open(pages)
-        boards = tuple(board for board in cells.things if isinstance(board, Board))
+        boards = {board: cell for cell, board in cells.things if isinstance(board, Board)}
         for session in reversed(pages):
             if session in sessions:
-                return Place(session, pages[session], boards)
+                latest = pages[session]
+                stands_there = cells.run(latest.request).cell in boards.values()
+                return Place(session, None if stands_there else latest, tuple(boards))
         if not sessions:
             raise NowhereError(NO_PAGE)
         if not boards:
             raise NowhereError(RELOADED)
-        return Place(next(iter(sessions)), None, boards)
+        return Place(next(iter(sessions)), None, tuple(boards))
 
     async def open(self, wanted: Collection[str] = ()) -> set[str]:
         """Return the sessions of pages that answer now; as soon as one of the wanted ones does, or else in time."""

@@ -392,13 +392,23 @@ def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
     number = int(seconds) if seconds.is_integer() else seconds
     if field.kind in ("integer", "number"):
         return number
+    return duration_text(value)
+
+
+def duration_text(value: datetime.timedelta) -> str:
+    """Return a duration as ISO 8601, in seconds; pandas' `Timedelta`, too.
+
+    >>> duration_text(datetime.timedelta(days=1, milliseconds=500)), duration_text(datetime.timedelta(seconds=-1))
+    ('PT86400.5S', '-PT1S')
+    """
     # In exact integers: a float cannot hold all microseconds of a century, and writes a few alone with an exponent.
     # Only pandas has nanoseconds.
     parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
-    total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)
+    parts += getattr(value, "nanoseconds", 0)
+    total, part = divmod(abs(parts), 10**9)
     fraction = f".{part:09}".rstrip("0") if part else ""
     # ISO 8601 has no negative parts, but parsers accept a leading sign.
-    return f"{'-' if seconds < 0 else ''}PT{total}{fraction}S"
+    return f"{'-' if parts < 0 else ''}PT{total}{fraction}S"
 
 
 _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [

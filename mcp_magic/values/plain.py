@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp_magic._text import free_name
 from mcp_magic.config.masking import Concealed
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.convert import duration_text
 from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.values.classes import are_all, attributes, bases, class_name, defined_in, is_among, loaded, member
 
@@ -276,19 +277,11 @@ def _decimal(value: decimal.Decimal) -> Any:
     return float(value) if abs(value.adjusted()) < 300 else str(value)
 
 
-def _duration(value: Any) -> str:
-    """Return a duration as ISO 8601, in seconds."""
-    parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
-    total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)
-    fraction = f".{part:09}".rstrip("0") if part else ""
-    return f"{'-' if parts < 0 else ''}PT{total}{fraction}S"
-
-
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _moment,
     datetime.date: lambda value: value.isoformat(),
     datetime.time: _time,
-    datetime.timedelta: _duration,
+    datetime.timedelta: duration_text,
     decimal.Decimal: _decimal,
     fractions.Fraction: lambda value: _quotient(value),
     complex: str,
@@ -304,5 +297,5 @@ def _quotient(value: fractions.Fraction) -> Any:
         return None
 
 
-_PANDAS = (("Timestamp", _moment), ("Timedelta", _duration), ("Period", str), ("Interval", str))
+_PANDAS = (("Timestamp", _moment), ("Timedelta", duration_text), ("Period", str), ("Interval", str))
 """Scalars of pandas, by name."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import plural
 from mcp_magic.display import tables
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.classes import bases, class_name, is_among, loaded
@@ -84,11 +83,3 @@ def as_json(
     names = [table.columns[position] for position in positions]
     cells = table.rows(numbers, positions, writer)
     return [dict(zip(names, row, strict=True)) for row in cells]
-
-
-def shape_text(value: Any) -> str:
-    """Return the shape of a value in words, such as `"10,000 rows x 3 columns (a, b, c)"`; "" for a scalar."""
-    table = table_of(value)
-    if table is None:
-        return ""
-    return f"{plural(len(table), table.noun)} x {plural(len(table.columns), 'columns')}"

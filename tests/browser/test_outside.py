@@ -96,11 +96,17 @@ def test_the_explorer_asks_as_well(lab, threads):
     call = serve(lab, threads)
     explorer = run(lab, "%mcp ui")
     answer = call("hi")
-    expect(button(explorer, "Approve")).to_have_count(2)  # above its servers, and below its cell
+    expect(button(explorer, "Approve")).to_be_visible()
     lab.picture("outside-explorer")
-    button(explorer, "Approve").first.click()
+    press(explorer, "Approve")
     assert answer.result(60) == "hi"
     expect(button(explorer, "Approve")).to_have_count(0)
+    later = start(lab, "2")
+    finished(later)
+    answer = call("ho")
+    expect(button(explorer, "Approve")).to_be_visible()
+    press(later, "Approve")
+    assert answer.result(60) == "ho"
 
 
 def test_without_a_page_a_call_is_denied_until_a_cell_has_run(jupyterlab, live_browser, threads):

@@ -85,6 +85,8 @@ def test_extras_and_bounds_are_declared():
 
 
 PARTS = {
+    "comm": "ipywidgets",
+    "ipykernel": "the kernel that it serves",
     "numpy": "pandas",
     "pydantic_core": "pydantic",
     "pydantic_monty": "pydantic-monty, of the extra code, which has no module of its own",
