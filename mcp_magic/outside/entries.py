@@ -7,15 +7,21 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
 from mcp_magic.config.writing import toml_value
+from mcp_magic.outside.runtime import runtime_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
 SERVER = "kernel"  # the name of the server there
+
+_USUAL_FOLDER = {"darwin": "~/Library/Jupyter/runtime", "win32": "~/AppData/Roaming/jupyter/runtime"}.get(
+    sys.platform, "~/.local/share/jupyter/runtime"
+)
 
 
 @dataclass(frozen=True)
@@ -33,28 +39,28 @@ class Entry:
     text: str
 
 
-def proxy_command(kernel: str = "") -> list[str]:
-    """Return the command of the proxy; `kernel` names the notebook, where its folder has several kernels.
+def proxy_table(kernel: str = "") -> dict[str, Any]:
+    """Return the proxy as a server of a configuration file; `kernel` names the notebook, where a folder has several.
 
-    With `-P`, files of the folder where the client starts it are not imported by it.
+    With `-P`, files of the folder where the client starts it are not imported by it. Clients pass few variables on, so
+    the folder of the runtime files is named where it is not the usual one.
     """
-    return [sys.executable, "-P", "-m", "mcp_magic", "proxy", *(["--kernel", kernel] if kernel else [])]
+    args = ["-P", "-m", "mcp_magic", "proxy", *(["--kernel", kernel] if kernel else [])]
+    folder = runtime_folder().parent
+    env = {} if folder == Path(_USUAL_FOLDER).expanduser() else {"env": {"JUPYTER_RUNTIME_DIR": str(folder)}}
+    return {"command": sys.executable, "args": args, **env}
 
 
-def table_of(command: Sequence[str]) -> dict[str, Any]:
-    """Return a server of a configuration file with `mcpServers`."""
-    return {"command": command[0], "args": [*command[1:]]}
-
-
-def entries(command: Sequence[str]) -> tuple[Entry, ...]:
-    """Return the entries for the hosts that people use beside a notebook."""
-    table = table_of(command)
-    toml = "\n".join(f"{key} = {toml_value(value)}" for key, value in table.items())
+def entries(table: Mapping[str, Any]) -> tuple[Entry, ...]:
+    """Return the entries for the hosts that people use beside a notebook, for a server of a configuration file."""
+    command = [table["command"], *table["args"]]
     typed = subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
+    env = "".join(f"-e {shlex.quote(f'{key}={value}')} " for key, value in table.get("env", {}).items())
+    toml = "\n".join(f"{key} = {toml_value(value)}" for key, value in table.items())
     code = {"servers": {SERVER: {"type": "stdio", **table}}}
     return (
-        Entry("Claude Code, and most others", ".mcp.json", json_text({"mcpServers": {SERVER: table}}, indent=2)),
-        Entry("Claude Code", "in a terminal, in this folder", f"claude mcp add {SERVER} -- {typed}"),
+        Entry("Claude Code, and most others", ".mcp.json", json_text({"mcpServers": {SERVER: dict(table)}}, indent=2)),
+        Entry("Claude Code", "in a terminal, in this folder", f"claude mcp add {SERVER} {env}-- {typed}"),
         Entry("Codex", "~/.codex/config.toml", f"[mcp_servers.{SERVER}]\n{toml}"),
         Entry("VS Code (Copilot)", ".vscode/mcp.json", json_text(code, indent=2)),
     )

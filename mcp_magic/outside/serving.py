@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.parsing import working_directory
 from mcp_magic.display.document import Part, parts_text, show_parts
-from mcp_magic.outside.entries import entries, proxy_command, table_of
+from mcp_magic.outside.entries import entries, proxy_table
 from mcp_magic.outside.runtime import NAME, announce, private_folder, running_kernels, withdraw
 from mcp_magic.server.http import serve
 
@@ -57,20 +57,15 @@ class KernelServing:
         return [client.name for client in self.server.clients]
 
     @property
+    def table(self) -> dict[str, Any]:
+        """The proxy as a server of a JSON file; it names the notebook where its folder has several kernels."""
+        twins = [other for other in running_kernels() if other.folder == self.kernel.folder]
+        return proxy_table(self.kernel.notebook if len(twins) > 1 else "")
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """The entries for other hosts."""
-        return entries(self._command)
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """The entry as a server of a JSON file."""
-        return table_of(self._command)
-
-    @property
-    def _command(self) -> list[str]:
-        """The command of the proxy; it names the notebook where its folder has several kernels."""
-        twins = [other for other in running_kernels() if other.folder == self.kernel.folder]
-        return proxy_command(self.kernel.notebook if len(twins) > 1 else "")
+        return entries(self.table)
 
     async def stop(self) -> None:
         """Stop serving at once: requests, streams and questions of clients end. Idempotent."""

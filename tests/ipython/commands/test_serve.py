@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError
 from mcp_magic.loopback import listen
-from mcp_magic.outside.entries import proxy_command
+from mcp_magic.outside.entries import proxy_table
 from tests.support.cassettes import written
 
 TUTORIAL = Path(__file__).parents[3] / "notebooks" / "cassettes" / "quickstart.jsonl"
@@ -72,7 +72,7 @@ async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
         assert said.startswith(".mcp.json has the server 'kernel' now, without a secret")
         servers = json.loads(file.read_text())["mcpServers"]
         assert list(servers) == ["db", "kernel"]
-        assert [servers["kernel"]["command"], *servers["kernel"]["args"]] == proxy_command()
+        assert servers["kernel"] == proxy_table()
         before = file.read_text()
         assert "has the server 'kernel' already" in str(await magic("serve --kernel --to .mcp.json"))
         file.write_text('{"mcpServers": {"kernel": {"command": "mine"}}}')
