@@ -330,8 +330,9 @@ class SharedValues:
         if name.startswith("_"):
             raise ArgumentsError(f"{name!r} is not shared: names with _ first are IPython's or private; use another")
         if name not in space:
-            near = did_you_mean(name, self.variables())
-            raise ArgumentsError(f"there is no variable {name!r}.{near}")
+            names = self.variables()
+            near = did_you_mean(name, names)
+            raise ArgumentsError(f"there is no variable {name!r}.{near} Variables of data: {join_names(names)}")
         if name in SHELL_NAMES or self._is_shells(name, space[name]):
             raise ArgumentsError(f"{name!r} is IPython's own, and is not shared")
         if reason := why_never(space[name]):

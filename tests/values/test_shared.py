@@ -88,7 +88,7 @@ def test_a_long_name_is_cut_in_the_error(shared):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dff", "there is no variable 'dff'. Did you mean 'df'?"),
+        ("dff", "there is no variable 'dff'. Did you mean 'df'? Variables of data: df"),
         ("df.secret", "'df.secret' is not the name of a variable; share 'df', or make a variable of the part"),
         ("a b", "'a b' is not the name of a variable"),
         ("class", "'class' is not the name of a variable"),

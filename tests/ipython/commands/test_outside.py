@@ -63,7 +63,7 @@ async def test_stop_takes_names_out(magic):
 @pytest.mark.parametrize(
     ("line", "error", "message"),
     [
-        ("dff", ArgumentsError, "there is no variable 'dff'. Did you mean 'df'?"),
+        ("dff", ArgumentsError, "there is no variable 'dff'. Did you mean 'df'? Variables of data: df, results"),
         ("df pd", ArgumentsError, "'pd' is a module; only data is shared"),
         ("host", ArgumentsError, "'host' is a NotebookHost, which is no data; only data is shared"),
         ("df.a", ArgumentsError, "'df.a' is not the name of a variable; share 'df', or make a variable of the part"),
