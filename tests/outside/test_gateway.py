@@ -208,8 +208,8 @@ async def test_values_are_read_if_they_are_shared(host, mode):
         assert refused.is_error
         assert texts(refused).startswith("no shared value 'secret'. `list_values` lists them")
     records = [(record.asker, record.tool, record.decision) for record in host.consent.audit.records]
-    tools = ("list_values", "list_values", "read_value", "read_value")
-    assert records == [("outside mcp", tool, "read") for tool in tools]
+    decisions = [("list_values", "read"), ("list_values", "read"), ("read_value", "read"), ("read_value", "deny")]
+    assert records == [("outside mcp", *decision) for decision in decisions]
 
 
 async def test_clients_of_one_name_are_kept_apart(math):
