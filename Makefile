@@ -14,7 +14,8 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
   notebooks/documents.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
   notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb notebooks/views.ipynb \
-  notebooks/contracts.ipynb notebooks/evaluate.ipynb notebooks/strangers.ipynb
+  notebooks/contracts.ipynb notebooks/evaluate.ipynb notebooks/strangers.ipynb \
+  notebooks/outside.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 

@@ -29,7 +29,7 @@ PLACES = (
 LOOPBACK = re.compile(r'("where": "http://127\.0\.0\.1):\d+')
 """Where a server of the tutorials was, in a cassette."""
 
-OWN = ("reproducible", "programs", "views", "contracts", "evaluate", "strangers")
+OWN = ("reproducible", "programs", "views", "contracts", "evaluate", "strangers", "outside")
 """Tutorials that record and replay by themselves, or reach nothing."""
 
 

@@ -26,8 +26,8 @@ CASSETTES = "cassettes"
 HELPERS = ("start.py", "needs.py", "story.py", "orchard_server.py")
 """What notebooks import of `servers/`; the rest are programs, and what those are made of."""
 
-LIVE = ("contracts", "strangers")
-"""Notebooks that hold running servers to recordings, so that nothing is left of them in a replay."""
+LIVE = ("contracts", "strangers", "outside")
+"""Notebooks of which nothing is left in a replay: they hold running servers to recordings, or start programs that call."""
 
 GONE = "raise SystemExit('there is no server here: this is a replay')\n"
 ALONE = ("unshare", "--map-root-user", "--net")

@@ -17,7 +17,7 @@ __all__ = ["names", "pages", "with_outputs"]
 
 ORDER = (
     *("quickstart", "data", "forms_and_approval", "agent", "documents"),
-    *("write_a_server", "debug_a_server", "reproducible", "contracts", "strangers", "real_servers"),
+    *("write_a_server", "debug_a_server", "reproducible", "contracts", "strangers", "outside", "real_servers"),
 )
 """The tutorials to begin with, in the order of the navigation; the others follow by name."""
 
