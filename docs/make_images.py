@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +47,10 @@ weather = host["weather"]"""
 
 ASKED = '(await weather.call_tool("{}", {}, asker="analyst")).data'
 """A cell that calls a tool for an agent."""
+
+SERVED = """serving = await host.serve()
+print(serving.url, serving.token_file.read_text())"""
+"""A cell that serves the kernel, and tells where."""
 
 
 def cells(beginnings: tuple[str, ...]) -> list[str]:
@@ -149,6 +156,41 @@ def views(lab: Lab) -> int:
     return first
 
 
+def outside(lab: Lab) -> int:
+    """Wait for an answer to an agent outside of the notebook, with a table that would leave it."""
+    connected(lab)
+    url, token = run(lab, SERVED).inner_text().split()
+    first = lab.cells.count()
+    run(lab, "june = %mcp call weather:history location=London start=2025-06-01 end=2025-06-30\nlondon = june.df")
+    shared = lab.cells.nth(first + 1)
+    run(lab, "%mcp share london")
+    numbers = {"numbers": {"$value": "london", "columns": ["high"]}}
+    threading.Thread(target=lambda: asyncio.run(call_from_outside(url, token, numbers)), daemon=True).start()
+    expect(button(shared, "Approve")).to_be_visible()
+    return first
+
+
+async def call_from_outside(url: str, token: str, arguments: dict[str, object]) -> None:
+    """Call a tool of the kernel as an agent of another program; nobody reads the answer."""
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp_types import Implementation
+
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=600) as http:
+        transport = streamable_http_client(url, http_client=http)
+        async with Client(transport, client_info=Implementation(name="claude-code", version="2.0")) as agent:
+            with suppress(Exception):  # the kernel ends before anybody answers
+                await agent.call_tool("math__statistics", arguments)
+
+
+def outside_dark(lab: Lab) -> int:
+    """The same in JupyterLab's dark theme."""
+    first = outside(lab)
+    lab.theme("dark")
+    return first
+
+
 PICTURES: dict[str, tuple[Picture, int]] = {
     "quickstart": (quickstart, WIDTH),
     "quickstart-dark": (quickstart_dark, WIDTH),
@@ -158,6 +200,8 @@ PICTURES: dict[str, tuple[Picture, int]] = {
     "explorer": (explorer, WIDE),
     "explorer-dark": (explorer_dark, WIDE),
     "views": (views, WIDTH),
+    "outside": (outside, WIDTH),
+    "outside-dark": (outside_dark, WIDTH),
 }
 """Name of a picture -> what makes it, and the window's width."""
 
