@@ -184,13 +184,6 @@ async def call_from_outside(url: str, token: str, arguments: dict[str, object]) 
                 await agent.call_tool("math__statistics", arguments)
 
 
-def outside_dark(lab: Lab) -> int:
-    """The same in JupyterLab's dark theme."""
-    first = outside(lab)
-    lab.theme("dark")
-    return first
-
-
 PICTURES: dict[str, tuple[Picture, int]] = {
     "quickstart": (quickstart, WIDTH),
     "quickstart-dark": (quickstart_dark, WIDTH),
@@ -201,7 +194,6 @@ PICTURES: dict[str, tuple[Picture, int]] = {
     "explorer-dark": (explorer_dark, WIDE),
     "views": (views, WIDTH),
     "outside": (outside, WIDTH),
-    "outside-dark": (outside_dark, WIDTH),
 }
 """Name of a picture -> what makes it, and the window's width."""
 
