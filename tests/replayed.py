@@ -27,7 +27,7 @@ HELPERS = ("start.py", "needs.py", "story.py", "orchard_server.py")
 """What notebooks import of `servers/`; the rest are programs, and what those are made of."""
 
 LIVE = ("contracts", "strangers", "outside")
-"""Notebooks of which nothing is left in a replay: they hold running servers to recordings, or start programs that call."""
+"""Notebooks of which nothing is left in a replay: they hold servers to recordings, or start programs that call."""
 
 GONE = "raise SystemExit('there is no server here: this is a replay')\n"
 ALONE = ("unshare", "--map-root-user", "--net")
