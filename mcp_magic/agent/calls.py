@@ -7,11 +7,12 @@ calls refuses any other.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -21,11 +22,14 @@ from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.agent.tools import no_tool
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.consent.values import referenced, unchanged, value_at, with_values
 from mcp_magic.errors import ArgumentsError, ModelError
 from mcp_magic.langchain.content import LEVELS, approval_of, storable
 from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.fields import input_root
+from mcp_magic.schema.resolve import json_equal
+from mcp_magic.values.references import resolve_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from mcp_magic.agent.builtin import BuiltinTool
     from mcp_magic.agent.program import Programs
     from mcp_magic.agent.tools import Offer
+    from mcp_magic.agent.values import NamedValues
+    from mcp_magic.consent.values import ValueNote
 
 
 SAME_ID = "another call of this turn has the same id, so a decision about one could be taken for the other"
@@ -57,6 +63,7 @@ class PlannedCall:
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
     approval: dict[str, Any] = field(default_factory=dict)
+    values: Sequence[ValueNote] = ()  # of the notebook, which the arguments have in place of references
 
     @property
     def edited(self) -> bool:
@@ -68,7 +75,17 @@ class PlannedCall:
         assert self.offer is not None
         tool = self.offer.tool
         variant = self.offer.difference
-        return Call(self.offer.connection, tool.name, self.arguments, tool, asker=asker, run=run, variant=variant)
+        call = Call(self.offer.connection, tool.name, self.arguments, tool, asker=asker, run=run, variant=variant)
+        return replace(call, values=self.values)
+
+    def written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments of this call as the model writes them: with references, and not with values."""
+        return referenced(arguments, unchanged(self.values, self.arguments, arguments))
+
+    def read(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments with values in place of the model's references: the reverse of `written`."""
+        notes = [note for note in self.values if json_equal(value_at(written, note.path), dict(note.reference))]
+        return with_values(written, [(note.path, value_at(self.arguments, note.path)) for note in notes])
 
     def take(self, arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> None:
         """Take the arguments, checked by the schema of the tool."""
@@ -86,15 +103,15 @@ class PlannedCall:
     def decide(self, decision: Decision) -> None:
         """Take a decision of consent, in the form that a thread can store."""
         arguments = self.arguments if decision.arguments is None else decision.arguments
-        stored = {"arguments": storable(dict(arguments)), "definition": decision.definition}
+        stored = {"arguments": storable(self.written(arguments)), "definition": decision.definition}
         self.approval = approval_of(decision, self.arguments) | stored | {"of": self.of}
 
     def restore(self, approval: dict[str, Any], input_schema: Mapping[str, Any]) -> Decision:
         """Return the decision that the state of the graph has about this call."""
         self.approval = approval
         arguments = None
-        if approval["arguments"] != storable(dict(self.arguments)):
-            arguments = decode_big_ints(approval["arguments"], input_schema)
+        if approval["arguments"] != storable(self.written(self.arguments)):
+            arguments = decode_big_ints(self.read(approval["arguments"]), input_schema)
         approved, definition = approval["decision"] != "deny", approval.get("definition", "")
         return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
 
@@ -109,6 +126,7 @@ class Planner:
         run: The run of the agent.
         builtin: The agent's own tools.
         programs: How programs run; the model then calls only these and the agent's own tools.
+        values: The values that arguments may refer to.
     """
 
     offers: Mapping[str, Offer]
@@ -116,6 +134,7 @@ class Planner:
     run: str | None
     builtin: Mapping[str, BuiltinTool] = field(default_factory=dict)
     programs: Programs | None = None
+    values: NamedValues | None = None
 
     def plan_turn(self, turn: AIMessage) -> list[PlannedCall]:
         """Return the calls of a turn, each checked by the schema of its tool."""
@@ -144,10 +163,26 @@ class Planner:
             shown = Names(()).person(name)
             planned.shown_problem = planned.problem if shown in people else no_tool(shown, people)
         else:
-            planned.take(own_arguments(arguments, offer.renamed), offer.tool.input_schema)
+            self._take(planned, own_arguments(arguments, offer.renamed), offer.tool.input_schema)
             if not planned.problem:
                 planned.request = planned.call(self.asker, self.run).request
         return planned
+
+    def _take(self, planned: PlannedCall, arguments: dict[str, Any], input_schema: Mapping[str, Any]) -> None:
+        """Take the arguments of a server's tool, with values in place of references."""
+        if self.values is None:
+            planned.take(arguments, input_schema)
+            return
+        try:
+            resolved = resolve_references(arguments, self.values, input_schema)
+        except ArgumentsError as error:
+            planned.problem = str(error)
+            return
+        planned.values = resolved.references
+        planned.take(resolved.arguments, input_schema)
+        if planned.values:  # a decision is about these values, not about what the variables are later
+            text = json.dumps(planned.arguments, sort_keys=True).encode()
+            planned.of["values"] = hashlib.sha256(text).hexdigest()[:32]
 
     def _plan_program(self, programs: Programs, call: Mapping[str, Any], turn: str | None) -> PlannedCall:
         name, arguments = str(call.get("name") or ""), call["args"]

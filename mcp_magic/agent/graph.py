@@ -69,6 +69,7 @@ from mcp_magic.agent.program import (
 from mcp_magic.agent.settings import AgentSettings
 from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, context_of, instructions_of
+from mcp_magic.agent.values import NamedValues, value_readers
 from mcp_magic.apps.calls import CallView, draft_view, views_of
 from mcp_magic.apps.view import view_uri
 from mcp_magic.calls.call import Call, Progress
@@ -318,6 +319,7 @@ class _Nodes:
     skills: AgentSkills
     bounds: Bounds
     builtin: dict[str, BuiltinTool]
+    values: NamedValues | None = None
     _interface: tuple[dict[str, Module], str, str] | None = None
     _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _digests: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
@@ -338,7 +340,7 @@ class _Nodes:
         return context
 
     def _planner(self, run: RunContext) -> Planner:
-        return Planner(self.registry.offers, run.asker, run.run, self.builtin, self.settings.programs)
+        return Planner(self.registry.offers, run.asker, run.run, self.builtin, self.settings.programs, self.values)
 
     @staticmethod
     def _has_taken(turns: int, messages: Sequence[BaseMessage]) -> bool:
@@ -451,6 +453,8 @@ class _Nodes:
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
         system += filter(None, [*map(instructions_of, connections.values()), skills])
         system += filter(None, map(context_of, connections.values()))
+        if self.values is not None:
+            system.append(self.values.prompt(in_programs=self.settings.programs is not None))
         if last and self.settings.max_turns > 1:
             system.append(LAST_TURN)
         conversation: list[BaseMessage] = []
@@ -530,7 +534,7 @@ class _Nodes:
 
     def announced(self, planned: PlannedCall, turn: int, parent: str = "") -> CallEvent:
         """Return the event of a call that waits for a decision."""
-        id_, arguments, offer = planned.id, planned.arguments, planned.offer
+        id_, arguments, offer = planned.id, planned.written(planned.arguments), planned.offer
         if offer is None:
             server, _, tool = self.registry.person_name(planned.name).rpartition(":")
             definition = None if planned.program is None else planned.program.tool
@@ -552,7 +556,7 @@ class _Nodes:
 
     def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
-        arguments = dict(decision.arguments or {}) if planned.edited else None
+        arguments = planned.written(decision.arguments or {}) if planned.edited else None
         get_stream_writer()(DecisionEvent(planned.id, decision.approved, decision.by, decision.reason, arguments))
 
     def _interrupt(self, calls: list[PlannedCall], turn: str) -> Callable[[PlannedCall], Approver] | None:
@@ -581,10 +585,12 @@ class _Nodes:
             async def approver(_: Request) -> Decision:
                 if planned.id not in now or digests.get(planned.id) != now[planned.id]:
                     return Decision.deny("the tool has changed since you were asked about it", by="check")
-                if single or not isinstance(answers, dict):
-                    return _decision(answers)
                 none = {"decision": "deny", "reason": f"no decision was given for {planned.id}"}
-                return _decision(answers.get(planned.id, none))
+                is_one = single or not isinstance(answers, dict)
+                decision = _decision(answers if is_one else answers.get(planned.id, none))
+                if decision.arguments is not None:
+                    decision = replace(decision, arguments=planned.read(decision.arguments))
+                return decision
 
             return approver
 
@@ -919,7 +925,7 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
         "id": planned.id,
         "server": planned.offer.connection.name,
         "tool": tool.name,
-        "arguments": planned.arguments,
+        "arguments": planned.written(planned.arguments),
         "description": tool.description or "",
         "annotations": hints,
         "schema": tool.input_schema,
@@ -973,7 +979,16 @@ def _nodes(model: BaseChatModel, host: Host, settings: AgentSettings) -> _Nodes:
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
     if programs is not None and settings.surfaces:
         raise ArgumentsError("a model that writes programs reads modules, so it can read no surface of their tools")
-    registry = Registry(host, servers=settings.servers, tools=settings.tools, surfaces=settings.surfaces)
+    values = NamedValues(settings.values) if settings.values else None
+    if values is not None and programs is not None and programs.namespace is None:
+        settings = replace(settings, programs=replace(programs, variables=values.as_variables()))
+    registry = Registry(
+        host,
+        servers=settings.servers,
+        tools=settings.tools,
+        surfaces=settings.surfaces,
+        takes_references=values is not None,
+    )
     search = ToolSearch(lambda: registry.offers, model, above=settings.search_above, pinned=settings.pinned, owner=host)
     skills = AgentSkills(host, settings.skills, servers=settings.servers, limit=limit)
     builtin = [skills.tool()]
@@ -983,7 +998,10 @@ def _nodes(model: BaseChatModel, host: Host, settings: AgentSettings) -> _Nodes:
             builtin.append(result_reader(min(settings.spill * CHARACTERS_A_TOKEN, limit)))
     if settings.tables is not None:
         builtin.append(map_tool(registry, settings))
-    return _Nodes(model, settings, registry, search, skills, bounds, {tool.name: tool for tool in builtin})
+    if values is not None:
+        most = limit if settings.spill is None else min(settings.spill * CHARACTERS_A_TOKEN, limit)
+        builtin += value_readers(values, most, images=takes_images(model))
+    return _Nodes(model, settings, registry, search, skills, bounds, {tool.name: tool for tool in builtin}, values)
 
 
 def first_turns(

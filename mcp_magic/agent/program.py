@@ -61,6 +61,7 @@ class Programs:
         characters: Characters of what a program returns and prints that the model reads.
         namespace: The variables of the kernel in which programs run, each approved by hand; None for the sandbox, to
             which alone the limits of seconds and memory apply.
+        variables: Variables that programs in the sandbox have from the beginning.
         captured: Returns a context in which a `Printed` takes what a program in the kernel prints and displays.
     """
 
@@ -69,6 +70,7 @@ class Programs:
     calls: int = 100
     characters: int = 2_000
     namespace: MutableMapping[str, Any] | None = None
+    variables: Mapping[str, Any] | None = None
     captured: Callable[[Printed], AbstractContextManager[object]] = field(
         default=lambda printed: redirect_stdout(printed), compare=False
     )
@@ -162,11 +164,13 @@ class State:
         heap: The sandbox's variables, as Monty stores them; None before the first program.
         names: Names that programs have bound, and the statement that imports a name, or "".
         modules: Server -> module, as programs know it.
+        variables: Those that were put into the heap.
     """
 
     heap: bytes | None = None
     names: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Any] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # programs of a thread run one after the other
 
 
@@ -314,6 +318,8 @@ class Printed(io.TextIOBase):
 
 async def check(code: str, modules: Mapping[str, Module], state: State, programs: Programs) -> str:
     """Return why a program cannot run, or ""; nothing is called."""
+    for name in programs.variables or ():
+        state.names.setdefault(name, "")
     try:
         tree = parse(code)
         names = Names(tree)
@@ -443,7 +449,10 @@ async def _in_monty(
                 await session.load_session(state.heap)
             failure: MontyError | None = None
             try:
-                value = await session.feed_run(program.code, print_callback=printed.add)
+                new = None if state.variables is programs.variables else programs.variables
+                value = await session.feed_run(
+                    program.code, inputs=None if new is None else dict(new), print_callback=printed.add
+                )
                 if size_of(value) > programs.memory:
                     program.problem = f"MemoryError: its value is too deep, or takes more than {_memory(programs)}"
                 else:
@@ -481,7 +490,7 @@ async def _keep(
     for name, text in bindings.items():
         if is_complete or name in program.variables or text:
             state.names[name] = text
-    state.heap = await session.dump()
+    state.heap, state.variables = await session.dump(), programs.variables
 
 
 def size_of(value: Any, sizes: dict[int, tuple[float, Any]] | None = None) -> float:

@@ -41,6 +41,8 @@ class AgentSettings:
             functions of modules. None: it gets the tools themselves.
         tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
             tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
+        values: Values by name that the model may read, and pass on in arguments by reference: `{"$value": "df"}`. A
+            program in the sandbox has them as variables, as JSON. None: no such tools.
         surfaces: What the model reads of some servers in place of what they list (`host.surface`), as it is now. Calls
             go to the real tools.
     """
@@ -61,4 +63,5 @@ class AgentSettings:
     max_cost: float | None = None
     programs: Programs | None = None
     tables: Mapping[str, Any] | None = None
+    values: Mapping[str, Any] | None = None
     surfaces: Collection[Variant] = ()

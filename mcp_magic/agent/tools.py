@@ -20,6 +20,7 @@ from mcp_magic.langchain.functions import Function, function_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.langchain.variants import as_listed, variants_by_server
 from mcp_magic.lint import CHARACTERS_A_TOKEN
+from mcp_magic.values.references import widened_schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -80,8 +81,10 @@ class Registry:
         servers: Iterable[str] = (),
         tools: Iterable[str] = (),
         surfaces: Iterable[Variant] = (),
+        takes_references: bool = False,
     ) -> None:
         self.host = host
+        self.takes_references = takes_references
         self.variants = variants_by_server(surfaces)
         self.remarks: list[str] = []
         self.servers = tuple(servers)
@@ -147,19 +150,24 @@ class Registry:
         offers = {}
         for c, (tool, shown, difference) in read:
             name = names.provider(c.name, shown.name)
-            offers[name] = Offer(name, c, tool, *_function(c, name, shown), shown, difference)
+            function = _function(c, name, shown, self.takes_references)
+            offers[name] = Offer(name, c, tool, *function, shown, difference)
         return offers
 
 
-_functions: WeakKeyDictionary[Connection, dict[str, tuple[Tool, Function]]] = WeakKeyDictionary()
+_functions: WeakKeyDictionary[Connection, dict[tuple[str, bool], tuple[Tool, Function]]] = WeakKeyDictionary()
 
 
-def _function(connection: Connection, name: str, tool: Tool) -> Function:
+def _function(connection: Connection, name: str, tool: Tool, takes_references: bool) -> Function:
     """Return a tool as a function, made once for all runs: a server may have thousands."""
     functions = _functions.setdefault(connection, {})
-    if name not in functions or functions[name][0] is not tool:
-        functions[name] = (tool, function_of(name, tool))
-    return functions[name][1]
+    key = name, takes_references
+    if key not in functions or functions[key][0] is not tool:
+        shown = tool
+        if takes_references:
+            shown = tool.model_copy(update={"input_schema": widened_schema(tool.input_schema)})
+        functions[key] = (tool, function_of(name, shown))
+    return functions[key][1]
 
 
 INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets

@@ -14,6 +14,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
 from mcp_magic._text import clause, duration
+from mcp_magic.consent.values import referenced, unchanged
 from mcp_magic.errors import (
     CassetteError,
     ConnectError,
@@ -322,6 +323,7 @@ class _Attempts:
     def facts(self) -> dict[str, Any]:
         decision, arguments = self.call.decision, self.call.arguments
         if decision is None:
-            return {"arguments": storable(dict(arguments))}
+            return {"arguments": storable(referenced(arguments, self.call.values))}
         final = arguments if decision.arguments is None else decision.arguments
-        return {"arguments": storable(dict(final)), "approval": approval_of(decision, arguments)}
+        written = referenced(final, unchanged(self.call.values, arguments, final))
+        return {"arguments": storable(written), "approval": approval_of(decision, arguments)}

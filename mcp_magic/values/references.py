@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.schema import Field
-    from mcp_magic.values.shared import ClientValues
+    from mcp_magic.values.tools import Values
 
 MARK = "$value"
 
@@ -84,7 +84,7 @@ class Resolved:
 class _Resolution:
     """The references of one call as they are replaced."""
 
-    values: ClientValues
+    values: Values
     hide: Callable[[str], str]
     references: list[Reference] = field(default_factory=list)
     data: dict[Any, Any] = field(default_factory=dict)  # what was read already, by reference and place
@@ -157,7 +157,7 @@ class _Resolution:
 
 def resolve_references(
     arguments: Mapping[str, Any],
-    values: ClientValues,
+    values: Values,
     schema: Mapping[str, Any] | None = None,
     *,
     hide: Callable[[str], str] = str,

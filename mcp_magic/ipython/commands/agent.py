@@ -175,6 +175,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     check_bounds("%%mcp_agent", arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     tables = _variables(invocation, "map", arguments.map, "$cities,$orders")
+    values = _variables(invocation, "with", ",".join(arguments.values or ()) or None, "$df,$results")
     surfaces = (_variables(invocation, "surface", arguments.surface, "$surface") or {}).values()
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
@@ -198,6 +199,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
                 pinned=plan["pin"],
                 programs=_programs(invocation, arguments.where) if plan["code"] else None,
                 surfaces=surfaces,
+                values=values,
             ),
             checkpointer=opened,
         )
@@ -317,6 +319,13 @@ MCP_AGENT = Implementation(
             help="give the model the tool `map`, which calls a tool for each row of these tables",
         ),
         Argument(
+            "--with",
+            dest="values",
+            action="append",
+            metavar="$NAME,...",
+            help="let the model read these values, and pass them on in calls without reading them",
+        ),
+        Argument(
             "--surface",
             metavar="$SURFACE,...",
             help="let the model read these in place of what their servers list (`await host.surface(...)`)",
@@ -329,6 +338,9 @@ MCP_AGENT = Implementation(
         "",
         "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
         "Where is it warmer tomorrow, in London or in Tokyo?",
+        "",
+        "%%mcp_agent --with $orders --model openai:gpt-5",
+        "Put the orders above 100 into the table of the shop.",
         "",
         "%%mcp_agent --code --model openai:gpt-5 --servers weather -o run",
         "Which of London, Moscow, Cairo and Tokyo gets the most rain in the coming week?",

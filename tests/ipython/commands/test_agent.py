@@ -239,6 +239,20 @@ async def test_map_gives_the_model_a_tool_over_the_named_tables(notebook):
     assert "--map planner: variables are meant: --map $cities,$orders" in error
 
 
+async def test_with_lets_the_model_read_the_named_values(notebook):
+    read = [("read_value", {"name": "pairs"}), ("list_values", {})]
+    run = await notebook.agent("--model $m --with $pairs --with $n,$text", read, "done", pairs=[{"x": 1}], n=3, text="")
+    assert [called.name for called in run.transcript.calls] == ["read_value", "list_values"]
+    assert "[rows 0 to 0 of 1] x 1" in told(run)
+    assert {"read_value", "list_values", "describe_value"} <= notebook.given()[1]
+    await notebook.agent("--model $m", "done")
+    assert "read_value" not in notebook.given()[1]
+    error = await notebook.agent_error(errors.CommandError, "--model $m --with pairs", pairs=[])
+    assert "--with pairs: variables are meant: --with $df,$results" in error
+    error = await notebook.agent_error(errors.ArgumentsError, "--model $m --with $sys", sys=sys)
+    assert "'sys' is a module; an agent reads only data" in error
+
+
 # Programs
 
 PROGRAM = [("run_program", {"code": "from math_server import add\ntotal = await add(a=1, b=2)\ntotal"})]
