@@ -23,7 +23,17 @@ from mcp_magic.config.masking import Concealed
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import duration_text
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import are_all, attributes, bases, class_name, defined_in, is_among, loaded, member
+from mcp_magic.values.classes import (
+    are_all,
+    attributes,
+    bases,
+    class_name,
+    defined_in,
+    is_among,
+    loaded,
+    member,
+    members,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +44,7 @@ MAX_NODES = 200_000  # most values of a nested value that is read
 REST = "…"  # stands for what is left out
 
 _TEXT_LIKE: Final = (uuid.UUID, PurePosixPath, PureWindowsPath, PosixPath, WindowsPath, Path)
-ZONES: Final = ("datetime", "zoneinfo", "pytz", "dateutil")
+_ZONES: Final = ("builtins", "datetime", "zoneinfo", "pytz", "dateutil")
 
 
 class Writer:
@@ -260,9 +270,17 @@ def field_names(kind: type) -> tuple[str, ...] | None:
 
 
 def _moment(value: datetime.datetime) -> str:
-    zone = type(value.tzinfo)
-    is_safe = value.tzinfo is None or any(defined_in(zone, library) for library in ZONES)
+    is_safe = value.tzinfo is None or is_zone(type(value.tzinfo))
     return (value if is_safe else value.replace(tzinfo=None)).isoformat()
+
+
+def is_zone(kind: type) -> bool:
+    """Whether a class is a time zone whose methods are those of a known library."""
+    for name in ("utcoffset", "dst", "tzname", "fromutc", "__getattribute__"):
+        owner = next((base for base in bases(kind) if name in members(base)), None)
+        if owner is None or not any(defined_in(owner, library) for library in _ZONES):
+            return False
+    return True
 
 
 def _time(value: datetime.time) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from mcp_magic.values.classes import defined_in, is_among, kinds_of, loaded
-from mcp_magic.values.plain import ZONES
+from mcp_magic.values.plain import is_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,7 +142,7 @@ def _time(cell: Any) -> Any:
     if kind is not datetime.datetime and (kind is not loaded("pandas", "Timestamp") or cell is loaded("pandas", "NaT")):
         return None
     if cell.tzinfo is not None:
-        if not any(defined_in(type(cell.tzinfo), library) for library in ZONES):
+        if not is_zone(type(cell.tzinfo)):
             return None
         cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
     if kind is not datetime.datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -57,7 +58,7 @@ def test_objects_that_fail_wherever_they_are_asked_are_read():
     assert Writer().plain({thing: [thing, (thing,), {"a": thing}]}) == {
         "<Trap>": ["<Trap>", ["<Trap>"], {"a": "<Trap>"}]
     }
-    frame = pd.DataFrame({"a": pd.Series([thing, "x", 1, None], dtype=object)})
+    frame = pd.DataFrame({"a": pd.Series(np.fromiter([thing, "x", 1, None], object, 4), dtype=object)})
     cells = {"list": [thing, "x", 1, None], "frame": frame, "rows": [{"a": thing}, {"a": "x"}, {"a": 1}, {}]}
     for value in cells.values():
         assert "<Trap>" in Reader().read(value)

@@ -149,7 +149,7 @@ def test_parts_with_a_secrets_name_are_masked():
 
 def test_a_description_has_columns_statistics_and_head():
     assert answer("describe_value", Namespace(df=CITIES), name="df").splitlines()[1:] == [
-        "city: str, 3 different",
+        f"city: {CITIES.dtypes['city']}, 3 different",
         "rain: float64, 1 missing, 1.5 to 3, mean 2.25",
         "It begins with:",
         "city,rain",
