@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import suppress
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,24 @@ from pydantic import BaseModel, ConfigDict
 from mcp_magic._sdk import connection_of
 from mcp_magic._text import duration
 from mcp_magic.loops import soon_on
+from mcp_magic.outside.kernel import Turn
 from mcp_magic.protocol import at_least
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Callable, Coroutine, Hashable
+    from collections.abc import Callable, Hashable
 
     from mcp.server.context import ServerRequestContext
 
-TELL_SECONDS = 1.0  # seconds after which a client is told what its call waits for
+    from mcp_magic.outside.kernel import Kernel, Work
+
+PULSE_SECONDS = 0.25  # seconds after which a request looks again whether the kernel comes round
+
+TELL_SECONDS = 1.0  # seconds after which a client is told what its call waits for, and told again
+
+BUSY = "the kernel runs a cell"  # what a request waits for that the kernel has not come round to
+
+MOST_ITEMS = 1000  # progress and log messages that wait for a slow client; more are dropped
 STEP = 1e-6  # what progress grows by where nothing else makes it grow: it must never stand still
 
 LEVEL = "mcp_magic log level"  # the key in the state of a connection of the level that its client has set
@@ -78,42 +88,50 @@ class _Question:
 
 
 class Exchange:
-    """A request that goes on, on the loop of the server; `work` returns its result.
+    """A request that goes on in the kernel, for the request of a client that waits, on the loop of the server.
 
     Attributes:
-        stage: What it waits for now, other than its server: a text for the client, or "".
+        context: The request of the client.
+        stack: What is left when it ends.
     """
 
     def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
-        self.stage = ""
         self.context = context
         self.is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.stack = ExitStack()
         self._loop = asyncio.get_running_loop()
         self._items: asyncio.Queue[Any] = asyncio.Queue()
-        self._task: asyncio.Task[Any] | None = None
+        self._turn: Turn | None = None
         self._question: _Question | None = None
         self._asking: set[asyncio.Task[None]] = set()
         self._reported: float | None = None
+        self._stage, self._since = BUSY, time.monotonic()
+        self._told = 0
 
-    def start(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Begin the work."""
-        self._task = asyncio.get_running_loop().create_task(work, name="mcp_magic outside")
-        self._task.add_done_callback(self._items.put_nowait)
+    def start(self, kernel: Kernel, work: Work) -> None:
+        """Begin the work in the kernel. Raises SessionError if that has ended."""
+        self._turn = kernel.begin(work, self._put)
 
     # From any thread
 
-    def put(self, item: Any) -> None:
+    def enter(self, stage: str) -> None:
+        """Say what the request waits for now, other than its server: a text for the client, or ""."""
+        self._stage, self._since, self._told = stage, time.monotonic(), 0
+
+    def _put(self, item: Any) -> None:
         """Hand something over to the request that waits."""
         with suppress(RuntimeError):  # the server has ended
             soon_on(self._loop, lambda: self._items.put_nowait(item))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress on."""
-        self.put(_Progress(progress, total, message))
+        if self._items.qsize() < MOST_ITEMS:
+            self._put(_Progress(progress, total, message))
 
     def log(self, level: str, logger: str, data: Any) -> None:
         """Pass a log message on."""
-        self.put(_Log(level, logger, data))
+        if self._items.qsize() < MOST_ITEMS:
+            self._put(_Log(level, logger, data))
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask the client; return the members of its answer.
@@ -124,7 +142,7 @@ class Exchange:
         import concurrent.futures
 
         question = _Question(method, params, concurrent.futures.Future())
-        self.put(question)
+        self._put(question)
         return await asyncio.wrap_future(question.answer)
 
     def can_answer(self, *capability: str) -> bool:
@@ -154,45 +172,54 @@ class Exchange:
 
         Raises what the work raises.
         """
-        waited = 0.0
-        while True:
-            try:
-                async with asyncio.timeout(TELL_SECONDS):
-                    item = await self._items.get()
-            except TimeoutError:
-                waited += TELL_SECONDS
-                await self._tell(waited)
-                continue
-            if isinstance(item, asyncio.Task):
-                return item.result()
-            if isinstance(item, _Progress):
-                await self._report(item)
-            elif isinstance(item, _Log):
-                await self._log(item)
-            elif not self.is_modern:
-                task = asyncio.create_task(self._request(item))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
-            elif not item.answer.done():
-                self._question = item
-                request = {"method": item.method, "params": item.params}
-                return InputRequiredResult.model_validate(
-                    {"inputRequests": {QUESTION: request}, "requestState": state()}
-                )
+        pulse = asyncio.get_running_loop().call_later(PULSE_SECONDS, self._items.put_nowait, None)
+        try:
+            while True:
+                item = await self._items.get()
+                if isinstance(item, Turn):
+                    return item.result()
+                if item is None:
+                    pulse = self._loop.call_later(PULSE_SECONDS, self._items.put_nowait, None)
+                    await self._wait()
+                elif (result := await self._pass(item, state)) is not None:
+                    return result
+        finally:
+            pulse.cancel()
 
-    def cancel(self) -> None:
-        """Cancel the work, unless it is done, and what is asked."""
-        if self._task is not None:
-            self._task.cancel()
+    async def _wait(self) -> None:
+        """Look whether the kernel comes round, and tell the client what it waits for."""
+        assert self._turn is not None
+        self._turn.check()
+        seconds = time.monotonic() - self._since
+        if self._stage and seconds >= TELL_SECONDS and round(seconds) > self._told:
+            self._told = round(seconds)
+            await self._report(_Progress(0.0, None, f"{self._stage}, for {duration(round(seconds))}"))
+
+    async def _pass(self, item: Any, state: Callable[[], str]) -> InputRequiredResult | None:
+        """Pass something on to the client; return the result that asks for input."""
+        if isinstance(item, _Progress):
+            await self._report(item)
+        elif isinstance(item, _Log):
+            await self._log(item)
+        elif not self.is_modern:
+            task = asyncio.create_task(self._request(item))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        elif not item.answer.done():
+            self._question = item
+            request = {"method": item.method, "params": item.params}
+            return InputRequiredResult.model_validate({"inputRequests": {QUESTION: request}, "requestState": state()})
+        return None
+
+    def end(self) -> None:
+        """Cancel the work, unless it is done, and what is asked. Idempotent."""
+        if self._turn is not None:
+            self._turn.cancel()
         if self._question is not None:
             self._question.answer.cancel()
         for asking in self._asking:
             asking.cancel()
-
-    async def _tell(self, seconds: float) -> None:
-        """Tell the client what it waits for."""
-        if self.stage:
-            await self._report(_Progress(0.0, None, f"{self.stage}, for {duration(round(seconds))}"))
+        self.stack.close()
 
     async def _report(self, item: _Progress) -> None:
         """Send progress, if the client wants it; it must grow each time."""
@@ -254,4 +281,4 @@ class OpenQuestions:
     def _give_up(self, state: str) -> None:
         exchange, _, ends = self._open.pop(state)
         ends.cancel()
-        exchange.cancel()
+        exchange.end()

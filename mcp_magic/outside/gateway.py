@@ -176,6 +176,7 @@ class KernelServer:
         tools: list[OwnTool] = [*self._readings(), PutValue(host, self._hidden), *own]
         self._own = {tool.tool.name: tool for tool in tools}
         self._listings = {False: Listings(_widened), True: Listings(_with_spill)}
+        self._latest = Offer(())
         self._changes = Changes(host)
         self._open = OpenQuestions()
         self._exchanges: set[Exchange] = set()
@@ -231,7 +232,7 @@ class KernelServer:
     def _end(self) -> None:
         self._changes.end()
         for exchange in [*self._exchanges]:
-            exchange.cancel()
+            exchange.end()
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[dict[str, Any]]:
@@ -284,7 +285,8 @@ class KernelServer:
 
     def _offer(self) -> Offer:
         """Return what the sessions offer now."""
-        return Offer(self._host.connections.values())
+        self._latest = self._latest.renewed(self._host.connections.values())
+        return self._latest
 
     async def _list(self, kind: str, context: Context, params: Any) -> dict[str, Any]:
         own = [tool.tool for tool in self._own.values()] if kind == "tools" else []
@@ -307,7 +309,7 @@ class KernelServer:
             exchange.answer(context, params.input_responses)
         else:
             exchange = Exchange(context)
-            exchange.start(self._at_work(exchange, client, work))
+            exchange.stack.enter_context(self.clients.call(client))
         self._exchanges.add(exchange)
         is_open = False
 
@@ -317,22 +319,17 @@ class KernelServer:
             return self._open.add(exchange, (client.key, context.method))
 
         try:
+            if state is None:
+                exchange.start(self._kernel, partial(self._begin, work, exchange, client))
             return await exchange.next(ask)
         finally:
             if not is_open:
                 self._exchanges.discard(exchange)
-                exchange.cancel()
+                exchange.end()
 
-    async def _at_work(self, exchange: Exchange, client: Client, work: Work) -> Any:
-        def waits(seconds: float) -> None:
-            exchange.stage = "the kernel runs a cell"
-
-        async def begin() -> Any:
-            exchange.stage = ""
-            return await work(exchange, client)
-
-        with self.clients.call(client):
-            return await self._kernel.run(begin, waits)
+    async def _begin(self, work: Work, exchange: Exchange, client: Client) -> Any:
+        exchange.enter("")
+        return await work(exchange, client)
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> Any:
         arguments = params.arguments or {}
@@ -422,15 +419,15 @@ class KernelServer:
         )
         caller = self._host.caller
         prepared = await caller.prepare(call)
-        exchange.stage = f"the person is asked about {one_line(prepared.name, 100)}"
+        exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
         authorized = await caller.authorize(prepared)
-        exchange.stage = ""
+        exchange.enter("")
         with passed_on(connection, exchange):
             result = await caller.send(authorized, Progress(exchange.progressed))
         return _unsigned(spilled(result, view, self._host.outputs.spill))
 
     async def _call_own(self, tool: OwnTool, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
-        exchange.stage = "" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}"
+        exchange.enter("" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}")
         return await tool.call(arguments, client, self._view(client))
 
     async def _read(self, connection: Connection, own: str, uri: str, exchange: Exchange, client: Client) -> Any:
@@ -439,9 +436,9 @@ class KernelServer:
         request = Request(
             connection.name, READING.name, {"uri": own}, client.asker, READING, trusted=connection.spec.trust
         )
-        exchange.stage = f"the person is asked about {one_line(own, 100)}"
+        exchange.enter(f"the person is asked about {one_line(own, 100)}")
         [decision] = await self._host.caller.decide([request])
-        exchange.stage = ""
+        exchange.enter("")
         if not decision.approved:
             raise self._host.consent.refusal(request, decision)
         if decision.arguments is not None:

@@ -6,23 +6,22 @@ of its own: it is told that the kernel is busy, and waits longer.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import time
-from typing import TYPE_CHECKING, Generic, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
 from mcp_magic.errors import SessionError
 from mcp_magic.loops import running_loop
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine
 
-T = TypeVar("T")
+    Work = Callable[[], Coroutine[Any, Any, Any]]
 
 PATIENCE_SECONDS = 60.0  # seconds that a request waits for a kernel that runs a cell
-
-PULSE_SECONDS = 0.25  # seconds after which a request looks again whether the kernel comes round
 
 _ENDED = "the kernel has ended or restarts. Nothing was called; connect again."
 _CUT = "the kernel has ended or restarts. What was called may have run; connect again."
@@ -36,7 +35,7 @@ class Kernel:
     """Runs work on the loop of the kernel.
 
     Args:
-        loop: The loop; None for the one that first runs work.
+        loop: The loop; None for the one that first begins work.
         patience: Returns the seconds after which work that has not begun is given up.
     """
 
@@ -46,56 +45,44 @@ class Kernel:
         self.loop = loop
         self._patience = patience
 
-    async def run(
-        self, work: Callable[[], Coroutine[None, None, T]], waits: Callable[[float], None] = lambda seconds: None
-    ) -> T:
-        """Await work on the kernel's loop. Where the awaiting task is cancelled, the work is, or it never begins.
-
-        `waits` is called again and again with the seconds for which the kernel has not come round.
+    def begin(self, work: Work, end: Callable[[Turn], None]) -> Turn:
+        """Let the loop begin work as soon as it comes round; `end` is called there when it has ended.
 
         Raises:
-            BusyError: The work has not begun in time, and does not.
             SessionError: The kernel has ended.
         """
         here = running_loop()
         if self.loop is None:
             self.loop = here
-        loop = self.loop
-        if loop is None or loop is here:
-            return await work()
-        turn = _Turn(work, loop)
+        assert self.loop is not None
+        turn = Turn(work, self.loop, end, self._patience)
+        if self.loop is here:
+            turn.begin()
+            return turn
         try:
-            loop.call_soon_threadsafe(turn.begin)
+            self.loop.call_soon_threadsafe(turn.begin)
         except RuntimeError:
             raise SessionError(_ENDED) from None
-        answer, started = asyncio.wrap_future(turn.answer), time.monotonic()
-        try:
-            while not (await asyncio.wait({answer}, timeout=PULSE_SECONDS))[0]:
-                if loop.is_closed():
-                    raise SessionError(_ENDED if turn.withdraw() else _CUT)
-                if turn.has_begun:
-                    continue
-                seconds, patience = time.monotonic() - started, self._patience()
-                waits(seconds)
-                if seconds >= patience and turn.withdraw():
-                    raise BusyError(
-                        f"the kernel has been running a cell for {duration(round(seconds))}. Nothing was called, and "
-                        "nothing will be: call again when it is free, or ask the person to interrupt the cell."
-                    )
-            return answer.result()
-        finally:
-            turn.cancel()
+        return turn
 
 
-class _Turn(Generic[T]):
+class Turn:
     """Work that the kernel's loop begins once it comes round, unless it was withdrawn before."""
 
-    def __init__(self, work: Callable[[], Coroutine[None, None, T]], loop: asyncio.AbstractEventLoop) -> None:
-        self.answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+    def __init__(
+        self,
+        work: Work,
+        loop: asyncio.AbstractEventLoop,
+        end: Callable[[Turn], None],
+        patience: Callable[[], float],
+    ) -> None:
         self._work = work
         self._loop = loop
+        self._end = end
+        self._patience = patience
+        self._since = time.monotonic()
         self._claim: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._task: asyncio.Task[T] | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -106,29 +93,48 @@ class _Turn(Generic[T]):
         """Begin the work: the loop calls it."""
         if self._claim.set_running_or_notify_cancel():
             self._task = self._loop.create_task(self._work(), name="mcp_magic outside")
-            self._task.add_done_callback(self._end)
+            self._task.add_done_callback(self._ended)
 
-    def _end(self, task: asyncio.Task[T]) -> None:
-        if self.answer.done():
-            return
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # retrieved: the request may be over
+        self._end(self)
+
+    def check(self) -> None:
+        """Give up if the work cannot begin, or has not begun in time.
+
+        Raises:
+            BusyError: It has not begun, and does not.
+            SessionError: The kernel has ended.
+        """
+        if self._loop.is_closed():
+            raise SessionError(_ENDED if self._withdraw() else _CUT)
+        seconds = time.monotonic() - self._since
+        if not self.has_begun and seconds >= self._patience() and self._withdraw():
+            raise BusyError(
+                f"the kernel has been running a cell for {duration(round(seconds))}. Nothing was called, and "
+                "nothing will be: call again when it is free, or ask the person to interrupt the cell."
+            )
+
+    def result(self) -> Any:
+        """Return what the work has returned, once it has ended; raise what it has raised."""
+        task = self._task
+        assert task is not None
         if task.cancelled():
-            self.answer.set_exception(SessionError("it was cancelled in the kernel."))
-        elif (error := task.exception()) is None:
-            self.answer.set_result(task.result())
-        elif isinstance(error, Exception):
-            self.answer.set_exception(error)
-        else:  # Interrupt, or the end of the kernel
-            self.answer.set_exception(SessionError("it was interrupted in the kernel."))
-
-    def withdraw(self) -> bool:
-        """Let the work not begin any more; False if it has begun."""
-        return self._claim.cancelled() or self._claim.cancel()
+            raise SessionError("the call was cancelled in the kernel; it may have run.")
+        error = task.exception()
+        if error is None or isinstance(error, Exception):
+            return task.result()
+        raise SessionError("the call was interrupted in the kernel; it may have run.")  # Interrupt, or its end
 
     def cancel(self) -> None:
-        """Cancel the work unless it is done."""
-        if self.withdraw() or self.answer.done() or self._loop.is_closed():
-            return
-        self._loop.call_soon_threadsafe(self._cancel)
+        """Cancel the work unless it is done; if it has not begun, it never does. From any thread."""
+        if not self._withdraw():
+            with suppress(RuntimeError):  # the kernel has ended
+                self._loop.call_soon_threadsafe(self._cancel)
+
+    def _withdraw(self) -> bool:
+        return self._claim.cancelled() or self._claim.cancel()
 
     def _cancel(self) -> None:
         if self._task is not None:

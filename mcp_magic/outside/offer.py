@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._host import OFFERING, owner_of
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceError
 from mcp_magic.langchain.names import Names
+from mcp_magic.session.catalog import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_magic.session.connection import Connection
+
+    Listing = tuple[tuple[Connection, tuple[Any, ...]], ...]
 
 JOINT = "__"  # between a server's name and that of a resource
 
@@ -36,19 +40,43 @@ class Offer:
 
     def __init__(self, connections: Iterable[Connection]) -> None:
         sessions = [connection for connection in connections if connection.state in OFFERING]
-        self.listings = {
-            kind: tuple((connection, connection.catalog.cached(kind)) for connection in sessions)
-            for kind in ("tools", "prompts", "resources", "templates")
-        }
-        self.tools = _by_name(self.listings["tools"])
-        self.prompts = _by_name(self.listings["prompts"])
-        self.resources = _by_uri(self.listings["resources"], "uri")
-        self.templates = _by_uri(self.listings["templates"], "uri_template")
         self._sessions = {connection.name: connection for connection in sessions}
+        self._listings = {kind: _listing(sessions, kind) for kind in KINDS}
+
+    @cached_property
+    def tools(self) -> dict[str, Item]:
+        """The tools, by their names for clients."""
+        return _by_name(self._listings["tools"])
+
+    @cached_property
+    def prompts(self) -> dict[str, Item]:
+        """The prompts, by their names for clients."""
+        return _by_name(self._listings["prompts"])
+
+    @cached_property
+    def resources(self) -> dict[str, Item]:
+        """The resources, by their URIs for clients."""
+        return _by_uri(self._listings["resources"], "uri")
+
+    @cached_property
+    def templates(self) -> dict[str, Item]:
+        """The templates of resources, by what clients know them by."""
+        return _by_uri(self._listings["templates"], "uri_template")
+
+    def renewed(self, connections: Iterable[Connection]) -> Offer:
+        """Return what the sessions offer now: this one if nothing has changed."""
+        now = Offer(connections)
+        return now if now.kinds_changed(self) else self
 
     def kinds_changed(self, other: Offer) -> list[str]:
         """Return the kinds of listings that differ."""
-        return [kind for kind, listing in self.listings.items() if not _same(listing, other.listings[kind])]
+        listings = other.of_kinds
+        return [kind for kind, listing in self._listings.items() if not _same(listing, listings[kind])]
+
+    @property
+    def of_kinds(self) -> dict[str, Listing]:
+        """The sessions and what they have listed last, by kind."""
+        return self._listings
 
     def owner(self, uri: str) -> tuple[Connection, str]:
         """Return the session of a URI as clients know it, and the URI as the server knows it.
@@ -76,18 +104,22 @@ class Offer:
         return None if item is None else (item.connection, str(item.definition.uri_template))
 
 
-def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _listing(sessions: Iterable[Connection], kind: str) -> Listing:
+    return tuple((connection, connection.catalog.cached(kind)) for connection in sessions)
+
+
+def _same(one: Listing, other: Listing) -> bool:
     return len(one) == len(other) and all(a is c and b is d for (a, b), (c, d) in zip(one, other, strict=True))
 
 
-def _by_name(listing: Iterable[tuple[Connection, tuple[Any, ...]]]) -> dict[str, Item]:
+def _by_name(listing: Listing) -> dict[str, Item]:
     """Return the definitions by their names for clients."""
     entries = {(connection.name, item.name): (connection, item) for connection, items in listing for item in items}
     names = Names(entries)
     return {names.provider(*pair): Item(*entry, names.provider(*pair)) for pair, entry in entries.items()}
 
 
-def _by_uri(listing: Iterable[tuple[Connection, tuple[Any, ...]]], member: str) -> dict[str, Item]:
+def _by_uri(listing: Listing, member: str) -> dict[str, Item]:
     """Return the definitions by their URIs: as they are if no other server has the same, else as `SERVER+URI`."""
     entries = {
         (connection.name, str(getattr(item, member))): (connection, item)

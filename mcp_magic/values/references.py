@@ -173,6 +173,8 @@ def resolve_references(
     Raises:
         ArgumentsError: A reference cannot be read, or its value is not shared; the message has the path.
     """
+    if MARK not in arguments and not any(isinstance(value, dict | list) for value in arguments.values()):
+        return Resolved(dict(arguments))
     root = input_root(schema or {})
     if MARK in arguments and root.child(MARK) is None:
         raise ArgumentsError(

@@ -9,6 +9,7 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListToolsResult, TextContent
 
 from mcp_magic.outside.exchange import Exchange
+from mcp_magic.outside.kernel import Kernel
 
 
 async def test_what_a_call_waits_for_is_told_as_growing_progress():
@@ -16,14 +17,14 @@ async def test_what_a_call_waits_for_is_told_as_growing_progress():
 
     async def call(context, params):
         exchange = Exchange(context)
-        exchange.stage = "the person is asked"
 
         async def work():
+            exchange.enter("the person is asked")
             await ended.wait()
             await exchange.progressed(0.0, 2.0, "begins")
             return CallToolResult(content=[TextContent(text="done")])
 
-        exchange.start(work())
+        exchange.start(Kernel(None), work)
         return await exchange.next(str)
 
     async def progressed(progress, total, message):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mcp_magic.errors import SessionError
-from mcp_magic.outside.kernel import BusyError, Kernel
+from mcp_magic.outside.kernel import BusyError, Kernel, Turn
 
 
 @pytest.fixture
@@ -33,34 +33,42 @@ def busy(loop):
     free.set()
 
 
+async def ended(kernel: Kernel, work) -> Turn:
+    """Begin work, and wait for its end on this loop."""
+    here, over = asyncio.get_running_loop(), asyncio.Event()
+    turn = kernel.begin(work, lambda turn: here.call_soon_threadsafe(over.set))
+    await asyncio.wait_for(over.wait(), 30)
+    return turn
+
+
 async def test_work_runs_on_the_loop_of_the_kernel(loop):
     async def work() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    assert await Kernel(loop).run(work) is loop
-    assert await Kernel(None).run(work) is asyncio.get_running_loop()
+    assert (await ended(Kernel(loop), work)).result() is loop
+    assert (await ended(Kernel(None), work)).result() is asyncio.get_running_loop()
 
 
 async def test_work_raises_what_it_raises(loop):
     async def work() -> None:
         raise LookupError("no such thing")
 
+    turn = await ended(Kernel(loop), work)
     with pytest.raises(LookupError, match="no such thing"):
-        await Kernel(loop).run(work)
+        turn.result()
 
 
 async def test_work_waits_for_a_kernel_that_computes(loop, busy):
-    waits: list[float] = []
-
-    def wait(seconds: float) -> None:
-        waits.append(seconds)
-        busy.set()
-
     async def work() -> str:
         return "done"
 
-    assert await Kernel(loop).run(work, wait) == "done"
-    assert len(waits) == 1
+    over = threading.Event()
+    turn = Kernel(loop).begin(work, lambda turn: over.set())
+    turn.check()
+    assert not turn.has_begun
+    busy.set()
+    await asyncio.to_thread(over.wait, 30)
+    assert turn.result() == "done"
 
 
 async def test_work_that_is_given_up_never_begins(loop, busy):
@@ -69,29 +77,28 @@ async def test_work_that_is_given_up_never_begins(loop, busy):
     async def work() -> None:
         begun.append("work")
 
+    turn = Kernel(loop, lambda: 0.0).begin(work, lambda turn: begun.append("end"))
     with pytest.raises(BusyError, match=r"^the kernel has been running a cell for 0 s\. Nothing was called, and noth"):
-        await Kernel(loop, lambda: 0.0).run(work)
+        turn.check()
     busy.set()
     await asyncio.to_thread(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result)
     assert begun == []
 
 
-async def test_work_is_cancelled_with_its_awaiter(loop):
-    begun, ended = threading.Event(), threading.Event()
+async def test_work_that_has_begun_is_cancelled(loop):
+    begun, over = threading.Event(), threading.Event()
 
     async def work() -> None:
         begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
+        await asyncio.Event().wait()
 
-    task = asyncio.create_task(Kernel(loop).run(work))
-    await asyncio.to_thread(begun.wait)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.to_thread(ended.wait)
+    turn = Kernel(loop, lambda: 0.0).begin(work, lambda turn: over.set())
+    await asyncio.to_thread(begun.wait, 30)
+    turn.check()
+    turn.cancel()
+    await asyncio.to_thread(over.wait, 30)
+    with pytest.raises(SessionError, match=r"^the call was cancelled in the kernel; it may have run\.$"):
+        turn.result()
 
 
 async def test_work_for_a_kernel_that_has_ended_fails(loop):
@@ -101,4 +108,9 @@ async def test_work_for_a_kernel_that_has_ended_fails(loop):
     closed = asyncio.new_event_loop()
     closed.close()
     with pytest.raises(SessionError, match=r"the kernel has ended or restarts\. Nothing was called; connect again\."):
-        await Kernel(closed).run(work)
+        Kernel(closed).begin(work, lambda turn: None)
+    ending = asyncio.new_event_loop()
+    turn = Kernel(ending).begin(work, lambda turn: None)
+    ending.close()
+    with pytest.raises(SessionError, match=r"Nothing was called; connect again\."):
+        turn.check()

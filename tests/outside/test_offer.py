@@ -73,4 +73,4 @@ async def test_changes_of_the_offer_are_told_by_kind(host):
     await host.connect(MCPServer("empty", log_level="ERROR"), name="empty")
     after = Offer(host.connections.values())
     assert before.kinds_changed(before) == []
-    assert after.kinds_changed(before) == ["tools", "prompts", "resources", "templates"]
+    assert after.kinds_changed(before) == ["tools", "resources", "templates", "prompts"]
