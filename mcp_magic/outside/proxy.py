@@ -82,7 +82,6 @@ _BUSY = "it runs what leaves no time for others. Try again later, or ask the per
 _META = "io.modelcontextprotocol/"
 _NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what `Mcp-Name` repeats
 _LISTS = ("tools", "resources", "prompts")
-_CAPABILITIES = {kind: {"listChanged": True} for kind in _LISTS}
 _EMPTY = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
@@ -283,7 +282,7 @@ class _Session:
                 raise _LostError
             yield failure(message, "the kernel has ended the request without an answer; whether it ran is not known.")
             return
-        data = b""
+        data = bytearray()
         async for chunk in response.aiter_bytes():
             data += chunk
             if len(data) > MAX_BYTES:
@@ -369,6 +368,17 @@ def answer(request: Message, result: Message) -> Message:
     return {"jsonrpc": "2.0", "id": request["id"], "result": {**more, **result}}
 
 
+def _capabilities(request: Message) -> dict[str, Any]:
+    """Return what a kernel can, for a client that begins without one: it learns that once."""
+    lists = {kind: {"listChanged": True} for kind in _LISTS}
+    return {
+        **lists,
+        "resources": {"listChanged": True, "subscribe": is_modern(request)},
+        "completions": {},
+        "logging": {},
+    }
+
+
 def failure(request: Message, text: str, code: int = _CLOSED) -> Message:
     """Return an error for a request; that of a call is a result that a model reads."""
     if request.get("method") == "tools/call":
@@ -436,7 +446,8 @@ class Proxy:
     async def _send(self, message: Message) -> None:
         line = json.dumps(message).encode() + b"\n"
         async with self._writing:
-            await asyncio.to_thread(self._write, line)
+            with suppress(BrokenPipeError):  # the end of stdin follows
+                await asyncio.to_thread(self._write, line)
 
     async def _notify(self, method: str, params: Message | None = None) -> None:
         await self._send({"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params}))
@@ -568,14 +579,16 @@ class Proxy:
             version = params.get("protocolVersion")
             version = version if version in HANDSHAKES else HANDSHAKES[-1]
             own = {"protocolVersion": version, "serverInfo": about, "instructions": self._why_none}
-            return answer(request, {**own, "capabilities": _CAPABILITIES})
+            return answer(request, {**own, "capabilities": _capabilities(request)})
         if method == "server/discover":
             own = {"supportedVersions": [*MODERN], "_meta": {f"{_META}serverInfo": about}}
-            return answer(request, {**own, "capabilities": _CAPABILITIES, "instructions": self._why_none})
+            return answer(request, {**own, "capabilities": _capabilities(request), "instructions": self._why_none})
         if method == "tools/list":
             return answer(request, {"tools": [_TOOL]})
         if method in _EMPTY:
             return answer(request, {_EMPTY[method]: []})
+        if method == "completion/complete":
+            return answer(request, {"completion": {"values": []}})
         if method in ("ping", "logging/setLevel"):
             return answer(request, {})
         return failure(request, self._why_none)

@@ -20,7 +20,9 @@ from mcp.shared.subscriptions import ToolsListChanged
 from mcp_types import ElicitResult
 from pydantic import BaseModel
 
+from mcp_magic import Host
 from mcp_magic.outside import proxy
+from mcp_magic.outside.gateway import KernelServer
 from mcp_magic.outside.proxy import NONE_SERVES, Proxy, Wanted, choose
 from mcp_magic.outside.runtime import RunningKernel, announce
 from mcp_magic.outside.serving import serve_kernel
@@ -213,6 +215,13 @@ async def test_without_a_kernel_a_tool_says_what_to_do(folder, mode):
             await client.read_resource("none://x")
         async with serving():
             assert text(await client.call_tool("who", {})) == "one"
+
+
+async def test_what_it_can_is_what_a_kernel_can(folder, mode):
+    async with Host() as host, connected(folder, mode=mode) as alone:
+        assert await tools(alone) == ["find_kernels"]
+        async with Client(KernelServer(host).server, mode=mode) as kernel:
+            assert alone.server_capabilities == kernel.server_capabilities
 
 
 async def test_client_hears_of_kernels_that_come_and_go(folder):
