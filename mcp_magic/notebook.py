@@ -24,7 +24,7 @@ from mcp_magic.errors import CommandError, ConfigError, UnknownServerError
 from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, MutableMapping
+    from collections.abc import Collection, Mapping, MutableMapping, Sequence
 
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mcp_magic.fuzz.report import FuzzReport
     from mcp_magic.fuzz.run import Fuzz
     from mcp_magic.map.bench import Bench
+    from mcp_magic.outside.gateway import OwnTool
     from mcp_magic.outside.serving import KernelServing
     from mcp_magic.server.clients import Written
     from mcp_magic.server.snapshot import Changes
@@ -134,7 +135,7 @@ class NotebookHost(CoreHost):
         return self._serving if self._serving is not None and self._serving.running else None
 
     @on_own_loop_unless_closed
-    async def serve(self, *, port: int = 0, notebook: str = "") -> KernelServing:
+    async def serve(self, *, port: int = 0, notebook: str = "", own: Sequence[OwnTool] = ()) -> KernelServing:
         """Serve this host to outside agents of this user, on 127.0.0.1; the same again if it is served already.
 
         They get its sessions' tools, resources and prompts, and the variables in `values`. `python -m mcp_magic proxy`
@@ -143,6 +144,7 @@ class NotebookHost(CoreHost):
         Args:
             port: The port; 0 for any free one.
             notebook: The path of the notebook, where Jupyter does not tell it.
+            own: Further tools.
 
         Raises:
             CommandError: The port cannot be had.
@@ -150,14 +152,17 @@ class NotebookHost(CoreHost):
         """
         if (serving := self.serving) is not None:
             if port not in (0, serving.kernel.port):
+                at = serving.kernel.port
+                raise CommandError(f"%mcp serve: this kernel is served at port {at}; `%mcp serve --stop` ends that.")
+            if more := [tool.tool.name for tool in own if tool.tool.name not in serving.server.own]:
                 raise CommandError(
-                    f"this kernel is served at port {serving.kernel.port}; `%mcp serve --stop` ends that."
+                    f"%mcp serve: this kernel is served without {join_names(more)}; `%mcp serve --stop` ends that."
                 )
             return serving
         from mcp_magic.outside.gateway import KernelServer
         from mcp_magic.outside.serving import serve_kernel
 
-        self._serving = await serve_kernel(KernelServer(self, self.values), port=port, notebook=notebook)
+        self._serving = await serve_kernel(KernelServer(self, self.values, own=own), port=port, notebook=notebook)
         return self._serving
 
     @on_own_loop_unless_closed

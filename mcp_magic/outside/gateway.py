@@ -221,6 +221,11 @@ class KernelServer:
         return answer
 
     @property
+    def own(self) -> tuple[str, ...]:
+        """The names of the tools of the kernel itself."""
+        return tuple(self._own)
+
+    @property
     def middleware(self) -> list[Any]:
         """The middleware of the SDK's server."""
         return self.server.middleware

@@ -81,10 +81,11 @@ class KernelServing:
         if not self.running:
             return [Part.line("This kernel is not served to outside agents any more.")]
         first, *others = self.entries
+        code = " and each program that they run" if "run_code" in self.server.own else ""
         parts = [
             Part.line(
                 "This kernel is a server for outside agents. They see the variables that `%mcp share NAME` names, and "
-                "their calls are asked about here. `%mcp serve --stop` cuts them off."
+                f"their calls{code} are asked about here. `%mcp serve --stop` cuts them off."
             ),
             Part.note(f"{first.host}: {first.where}"),
             Part.pre(first.text),

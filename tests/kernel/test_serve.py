@@ -95,10 +95,27 @@ async def test_agent_stays_through_a_restart(kernel, folder):
     until(lambda: runtime_files(folder) == [])
 
 
+async def test_code_is_run_only_with_the_option(kernel, folder):
+    kernel.ok(LOAD)
+    async with agent(folder, kernel.ok("%mcp serve --kernel")) as client:
+        assert "run_code" not in await tools(client)
+        without = "this kernel is served without run_code; `%mcp serve --stop` ends that"
+        assert without in kernel.run("%mcp serve --kernel --code").evalue
+        kernel.ok("%mcp serve --stop")
+        assert "each program that they run" in kernel.ok("%mcp serve --kernel --code").text
+        assert "run_code" in await tools(client)
+        kernel.ok("%mcp allow '*' --for outside --first")
+        denied = await client.call_tool("run_code", {"code": "hacked = 1"})
+        assert denied.is_error
+        assert kernel.run("hacked").ename == "NameError"
+    kernel.ok("%mcp serve --stop")
+
+
 def test_lines_that_make_no_sense_say_why(kernel):
     for line, said in (
         ("serve shop --kernel", "--kernel serves the kernel itself, without SERVER and --cassette"),
         ("serve --port 1", "which server?"),
+        ("serve --code", "--code and --to FILE go with --kernel"),
     ):
         kernel.ok(LOAD)
         assert said in kernel.run(f"%mcp {line}").evalue

@@ -29,8 +29,8 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         return await _stop(invocation, arguments)
     if arguments.kernel:
         return await _serve_kernel(invocation, arguments)
-    if arguments.to is not None:
-        raise CommandError("%mcp serve: --to FILE goes with --kernel, whose entry it writes.")
+    if arguments.to is not None or arguments.code:
+        raise CommandError("%mcp serve: --code and --to FILE go with --kernel.")
     if arguments.cassette is not None:
         if (text := await _serve_recorded(invocation, arguments)) is not None:
             return text
@@ -47,7 +47,12 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
     if file is not None and file.is_toml:
         raise CommandError("%mcp serve: --to takes .mcp.json, .vscode/mcp.json or another JSON file with servers.")
     notebook = str(invocation.shell.user_ns.get("__vsc_ipynb_file__") or "")  # VS Code tells it there alone
-    serving = await invocation.host.serve(port=arguments.port, notebook=notebook)
+    own = []
+    if arguments.code:
+        from mcp_magic.ipython.programs import RunCode
+
+        own.append(RunCode(invocation.host, invocation.shell, invocation.cells))
+    serving = await invocation.host.serve(port=arguments.port, notebook=notebook, own=own)
     if file is None:
         return serving
     where = invocation.near(file.path)
@@ -160,6 +165,7 @@ SERVE = Implementation(
         Argument("server", nargs="?", metavar="SERVER", help="one that runs in this kernel, or of the cassette"),
         Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
         Argument("--kernel", action="store_true", help="serve the kernel to outside agents, and show their entries"),
+        Argument("--code", action="store_true", help="with --kernel: agents may run code, each asked about"),
         Argument("--to", metavar="FILE", help="with --kernel: write the entry into .mcp.json, .vscode/mcp.json, ..."),
         Argument("--stop", action="store_true", help="stop serving it at once; without SERVER, all"),
         Argument("--cassette", metavar="FILE", help="serve a mock that answers as a server recorded on this file"),
@@ -180,6 +186,6 @@ SERVE = Implementation(
     "nearest request. If FILE has several servers, SERVER names one.\n\n"
     "--kernel serves the kernel itself, on a thread of its own, so it answers while a cell runs. Agents get the tools "
     "of the connected servers as SERVER__TOOL, and the variables that `%mcp share` names. Their calls are asked about "
-    "here. They start `python -m mcp_magic proxy`, which finds the kernel of the folder; the line shows the entries "
-    "for their configuration.",
+    "here; with --code there is a tool `run_code`, which no rule ever allows. They start `python -m mcp_magic proxy`, "
+    "which finds the kernel of the folder; the line shows the entries for their configuration.",
 )

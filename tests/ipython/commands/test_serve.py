@@ -82,6 +82,6 @@ async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
         code = json.loads((magic.folder / ".vscode" / "mcp.json").read_text())
         assert code["servers"]["kernel"] == json.loads(before)["mcpServers"]["kernel"]
         assert "takes .mcp.json" in await magic.error(CommandError, "serve --kernel --to config.toml")
-        assert "goes with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
+        assert "go with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
     finally:
         await magic("serve --stop")
