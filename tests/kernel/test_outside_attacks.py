@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import pytest
@@ -319,6 +320,33 @@ def test_reference_in_an_answer_or_a_value_is_data(kernel, bare):
     assert leaks(client.call("put_value", name="from_bait", value=[{"$value": "hidden"}])[1]) == []
 
 
+def test_rules_match_what_a_reference_stands_for(kernel, bare):
+    client = bare()
+    kernel.ok("one = 1\n%mcp share one\n%mcp deny shop:add a=1 --for outside --first")
+    for value in (1, 1.0, {"$value": "one"}):
+        failed, text = client.call("shop__add", a=value, b=2)
+        assert failed
+        assert "denied by rule" in text
+    assert client.call("shop__add", a=2, b=2) == (False, "4")
+    kernel.ok("%mcp approvals --remove 1")
+
+
+def test_values_of_the_person_are_neither_replaced_nor_read(kernel, bare):
+    client = bare()
+    kernel.ok("%mcp allow :put_value --for outside")
+    for name in ("df", "hidden", "calls", "print", "__class__", "In", "_", "get_ipython", "class", "a.b"):
+        failed, text = client.call("put_value", name=name, value=[1])
+        assert (name, failed, leaks(text)) == (name, True, [])
+    assert not client.call("put_value", name="fresh", value=[1])[0]
+    assert not client.call("read_value", name="fresh")[0]
+    kernel.ok(f"fresh = {SECRET!r}")
+    failed, text = client.call("read_value", name="fresh")
+    assert (failed, leaks(text)) == (True, [])
+    assert client.call("put_value", name="fresh", value=[2])[0]
+    assert kernel.ok("del fresh\nhidden").text == repr({"password": SECRET})
+    kernel.ok("%mcp approvals --remove 2")
+
+
 # Other clients.
 
 
@@ -378,8 +406,6 @@ def test_claimed_names_are_shown_escaped_and_short(kernel, bare, name):
 
 
 def test_many_sessions_and_calls_leave_the_kernel_alive(kernel, served_at, bare):
-    from concurrent.futures import ThreadPoolExecutor
-
     def one(number):
         with Bare(*served_at, f"flood {number}") as client:
             try:
@@ -428,9 +454,17 @@ def test_taken_names_are_not_told_without_a_yes(bare):
     assert taken == (free[0], free[1].replace("quiets", "hidden"))
 
 
-def test_nothing_is_reachable_after_stop(kernel, folder, served_at, bare):
-    client = bare()
-    kernel.ok("%mcp serve --kernel --stop")
+def test_stop_ends_calls_and_closes_the_port(kernel, folder, bare):
+    client = bare("greedy", MODERN)
+    with ThreadPoolExecutor(20) as pool:
+        waiting = [pool.submit(client.call, "shop__forever") for _ in range(20)]
+        refused = [future.result() for _, future in zip(range(4), as_completed(waiting), strict=False)]
+        assert {text.partition(";")[0] for _, text in refused} == {
+            "nothing was called: 16 calls of yours run or wait already"
+        }
+        kernel.ok("%mcp serve --kernel --stop")
+        assert len([future for future in waiting if future.exception()]) == 16
+    kernel.ok("import asyncio\nwhile calls.count('ended') < 16:\n    await asyncio.sleep(0.01)")
     with pytest.raises(Exception, match=r"refused|disconnected|closed|reset"):
         client.call("shop__add", a=1, b=2)
     assert not [*folder.rglob("runtime/mcp_magic/*")]

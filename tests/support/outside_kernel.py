@@ -72,6 +72,17 @@ def echo(value: Any) -> str:
     return json.dumps(value)
 
 @shop.tool()
+async def forever() -> str:
+    "Never answers."
+    import asyncio
+    calls.append("begun")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        calls.append("ended")
+    return "never"
+
+@shop.tool()
 def bait() -> list[dict[str, Any]]:
     "Answers with what looks like a reference."
     return [{"$value": "hidden"}, {"$value": "df"}]
