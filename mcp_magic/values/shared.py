@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from mcp_magic.display.document import Part
 
-SHELL_NAMES = frozenset(["In", "Out", "exit", "quit", "open", "get_ipython", "display"])
-"""Names that IPython has in every namespace, and uses."""
+SHELL_NAMES = frozenset(["In", "Out", "exit", "quit", "get_ipython"])
+"""Names that IPython has in every namespace, and uses. The cells that were run are in `In`, with what they contain."""
 
 MAX_OWN = 100  # most variables that a client brings about; above it the oldest is deleted, if it is not shared
 
@@ -118,7 +118,8 @@ def unshared(name: object, readable: Iterable[str]) -> ArgumentsError:
 class Own:
     """A variable that a client has brought about."""
 
-    client: str
+    client: str  # "" for one that has gone
+    label: str  # its name for the person
     variable: Any  # the object in the namespace; the client reads it while the variable is this object
     value: Any  # what the client reads
 
@@ -168,7 +169,7 @@ class SharedValues:
         self._announce()
 
     def stop(self, *names: str) -> None:
-        """Share these names no longer; without names, nothing at all.
+        """Share these names no longer; without names, nothing at all but what clients have brought about themselves.
 
         Raises:
             ArgumentsError: A name is not shared.
@@ -179,11 +180,13 @@ class SharedValues:
             self.all = False
         checked = [_normal(name) for name in names]
         for name in checked:
-            if name not in self._names and name not in self:
+            if name not in self._names and name not in self and self._reader_of(name) is None:
                 near = did_you_mean(name, self.names())
                 raise ArgumentsError(f"{name!r} is not shared.{near} Shared: {join_names(self.names())}")
         for name in checked:
             self._names.pop(name, None)
+            if (own := self._reader_of(name)) is not None:
+                self._own[name] = replace(own, client="", value=None)
         if self.all:
             self._stopped |= set(checked)
         self._announce()
@@ -207,14 +210,16 @@ class SharedValues:
     def listing(self, note: str = "") -> Listing:
         """Return what is shared now, with types and shapes, and who has read it how often."""
         rows = []
-        for name in self.names():
+        own = {name: own.label for name in tuple(self._own) if (own := self._reader_of(name)) and name not in self}
+        for name in [*self.names(), *own]:
             kind, shape = _outline(self._namespace[name])
             readers = _readers_text(self.readers(name))
-            rows.append({"value": name, "type": kind, "shape": shape or None, "read by": readers or None})
+            row = {"value": name, "type": kind, "shape": shape or None, "read by": readers or None}
+            rows.append(row | ({"only for": one_line(own[name], 60)} if name in own else {}))
         return Listing(
             rows,
             title="Shared values",
-            columns=["value", "type", "shape", "read by"],
+            columns=["value", "type", "shape", "read by", "only for"],
             empty="nothing is shared: `%mcp share NAME` lets agents outside read a variable",
             note=note or ("all variables of data are shared, also later ones" if self.all else ""),
             kind="values",
@@ -267,19 +272,19 @@ class SharedValues:
         owns = {name: self._own_of(name) for name in tuple(self._own)}
         return {name: own.value for name, own in owns.items() if own is not None and own.client == client}
 
-    def add_own(self, client: str, name: str, variable: Any, value: Any) -> None:
+    def add_own(self, name: str, own: Own) -> None:
         """Make a new variable that a client may read.
 
         Raises:
             ArgumentsError: The name is taken by another's variable, or is none for a variable.
         """
         check_new(name)
-        if name in self._namespace and ((own := self._own_of(name)) is None or own.client != client):
+        if name in self._namespace and ((before := self._own_of(name)) is None or before.client != own.client):
             raise ArgumentsError(f"the name {name!r} is taken; put the value under another name")
         self._own.pop(name, None)
-        self._namespace[name] = variable
-        self._own[name] = Own(client, variable, value)
-        self._make_room(client)
+        self._namespace[name] = own.variable
+        self._own[name] = own
+        self._make_room(own.client)
         self._announce()
 
     def next_handle(self) -> str:
@@ -315,6 +320,11 @@ class SharedValues:
             del self._own[name]  # deleted, or the person's now
             return None
         return own
+
+    def _reader_of(self, name: str) -> Own | None:
+        """Return what is the own of a client that is still there, under a name."""
+        own = self._own_of(name)
+        return own if own is not None and own.client else None
 
     def _is_shells(self, name: str, value: Any) -> bool:
         return name in self._hidden and self._hidden[name] is value
@@ -411,13 +421,13 @@ class ClientValues:
         check_put(name, value)
         is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
         variable = _frame(name, value) if is_table else value
-        self._shared.add_own(self.client, name, variable, copy.deepcopy(variable))
+        self._shared.add_own(name, Own(self.client, self.label, variable, copy.deepcopy(variable)))
         return ", ".join(filter(None, _outline(variable)))
 
     def keep(self, result: Any) -> str:
         """Make a variable of an answer, and return its name, which is the handle of this client."""
         name = self._shared.next_handle()
-        self._shared.add_own(self.client, name, result, result)
+        self._shared.add_own(name, Own(self.client, self.label, result, result))
         return name
 
 

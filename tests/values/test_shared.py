@@ -230,6 +230,32 @@ def test_the_answers_of_a_client_that_went_are_not_shared(shared, space):
     assert name not in shared.of("2")
 
 
+def test_the_person_sees_and_ends_what_a_client_reads(shared, space):
+    one = shared.of("1", "codex")
+    one.keep("large")
+    one.put("mine", [1])
+    assert [(row["value"], row["only for"]) for row in shared.listing()] == [("result_1", "codex"), ("mine", "codex")]
+    shared.stop("result_1")
+    assert refusal(one.get, "result_1") == UNKNOWN.format("result_1")
+    shared.stop()
+    assert one.names() == ("mine",)
+    shared.share("mine")
+    assert [row.get("only for") for row in shared.listing()] == [None]
+    shared.forget("1")
+    shared.stop("mine")
+    assert len(shared.listing()) == 0
+    assert {"result_1", "mine"} <= space.keys()
+    shared.share_all()
+    assert shared.names() == ("df",)
+
+
+def test_names_that_builtins_have_are_the_persons(shared, space):
+    space["open"], space["display"] = [1.5], [2]
+    shared.share("open")
+    shared.share_all()
+    assert shared.names() == ("open", "df", "display")
+
+
 # What a client puts.
 
 
@@ -257,7 +283,23 @@ def test_nothing_is_put_over_a_variable(name, shared, space):
 @pytest.mark.parametrize(
     "name",
     [
-        *("class", "None", "print", "In", "Out", "get_ipython", "exit", "_", "_x", "__x", "a b", "a.b", "1a", ""),
+        *(
+            "class",
+            "None",
+            "print",
+            "In",
+            "Out",
+            "get_ipython",
+            "exit",
+            "open",
+            "_",
+            "_x",
+            "__x",
+            "a b",
+            "a.b",
+            "1a",
+            "",
+        ),
         *(WIDE, "x" * 65, "x\n", 3, None, ["a"], {"$value": "a"}),
     ],
     ids=ascii,

@@ -66,5 +66,5 @@ SHARE = Implementation(
     "lists each read. A name is shared, and not an object: a new value of the variable is shared as well. `--all` "
     "leaves out modules, functions, classes, connections, names with _ first, names that look like a secret's, such as "
     "api_key, and addresses with a password; those must be named. What an agent has caused itself, such as a large "
-    "result_3 or what it has put, only that agent reads, until it is shared by name.",
+    "result_3 or what it has put, only that agent reads, until it is shared by name; `--stop NAME` ends that, too.",
 )
