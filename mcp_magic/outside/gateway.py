@@ -15,6 +15,7 @@ The URIs of resources stay as they are, because results link to them; if several
 from __future__ import annotations
 
 import asyncio
+import operator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,6 +47,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_magic._sdk import connection_of
 from mcp_magic.calls.call import Call, Progress
+from mcp_magic.config.masking import Masker
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
     from mcp_magic._host import Host
+    from mcp_magic.config.specs import Spec
     from mcp_magic.outside.clients import Client
     from mcp_magic.outside.offer import Item
     from mcp_magic.session.connection import Connection
@@ -137,6 +140,22 @@ class Reading:
         return CallToolResult(content=content)
 
 
+class SessionSecrets:
+    """The secrets of a host's sessions: what masks them is made when these change, and not for each cell of a table."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._specs: list[Spec] = []
+        self._masker = Masker(())
+
+    def hide(self, text: str) -> str:
+        """Return a text without the secrets of the sessions."""
+        specs = [connection.spec for connection in self._host.connections.values()]
+        if len(specs) != len(self._specs) or any(map(operator.is_not, specs, self._specs)):
+            self._specs, self._masker = specs, Masker(frozenset[str]().union(*(spec.secrets for spec in specs)))
+        return self._masker.hide(text)
+
+
 class _LowLevel(Server[Any]):
     """The SDK's server, which announces changes of all its listings."""
 
@@ -173,7 +192,8 @@ class KernelServer:
         self._host = host
         self._values = SharedValues() if values is None else values
         self._kernel = Kernel(loop or host.loop, patience)
-        tools: list[OwnTool] = [*self._readings(), PutValue(host, self._hidden), *own]
+        self._secrets = SessionSecrets(host)
+        tools: list[OwnTool] = [*self._readings(), PutValue(host, self._secrets.hide), *own]
         self._own = {tool.tool.name: tool for tool in tools}
         self._listings = {False: Listings(_widened), True: Listings(_with_spill)}
         self._latest = Offer(())
@@ -412,7 +432,7 @@ class KernelServer:
         """Call the tool of a session."""
         connection, tool = self._session(item.connection), item.definition
         view = self._view(client)
-        resolved = resolve_references(arguments, view, tool.input_schema, hide=self._hidden)
+        resolved = resolve_references(arguments, view, tool.input_schema, hide=self._secrets.hide)
         call = Call(
             connection,
             tool.name,
@@ -470,13 +490,7 @@ class KernelServer:
         return self._values.of(client.key, client.name)
 
     def _readings(self) -> list[Reading]:
-        return [Reading(tool, self._host) for tool in value_tools(hide=self._hidden)]
-
-    def _hidden(self, text: str) -> str:
-        """Return a text without the secrets of the sessions."""
-        for connection in self._host.connections.values():
-            text = connection.spec.masked(text)
-        return text
+        return [Reading(tool, self._host) for tool in value_tools(hide=self._secrets.hide)]
 
 
 def _widened(tool: dict[str, Any]) -> dict[str, Any]:
