@@ -474,7 +474,7 @@ class Consent:
         if by == PERSON:  # a model reads the errors of its calls, too
             by = "you" if request.asker == PERSON else "the user"
         text = sentence(f"{one_line(request.label, 200)} was not called; denied by {by}", decision.reason)
-        if decision.by != PERSON and (advice := self._advice(request, decision)):
+        if decision.by != PERSON and request.program != "kernel" and (advice := self._advice(request, decision)):
             text += f" {advice}"
         return DeniedError(text, decision.reason)
 
