@@ -57,10 +57,15 @@ def entries(table: Mapping[str, Any]) -> tuple[Entry, ...]:
     typed = subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
     env = "".join(f"-e {shlex.quote(f'{key}={value}')} " for key, value in table.get("env", {}).items())
     toml = "\n".join(f"{key} = {toml_value(value)}" for key, value in table.items())
-    code = {"servers": {SERVER: {"type": "stdio", **table}}}
     return (
-        Entry("Claude Code, and most others", ".mcp.json", json_text({"mcpServers": {SERVER: dict(table)}}, indent=2)),
-        Entry("Claude Code", "in a terminal, in this folder", f"claude mcp add {SERVER} {env}-- {typed}"),
+        Entry("Claude Code, and most others", ".mcp.json", _document("mcpServers", table)),
+        Entry("Claude Code", "in a terminal", f"claude mcp add {SERVER} {env}-- {typed}"),
         Entry("Codex", "~/.codex/config.toml", f"[mcp_servers.{SERVER}]\n{toml}"),
-        Entry("VS Code (Copilot)", ".vscode/mcp.json", json_text(code, indent=2)),
+        Entry("VS Code (Copilot)", ".vscode/mcp.json", _document("servers", {"type": "stdio", **table})),
     )
+
+
+def _document(key: str, table: Mapping[str, Any]) -> str:
+    """Return a JSON file with the server, a line for each member."""
+    members = ",\n".join(f"      {json_text(name)}: {json_text(value)}" for name, value in table.items())
+    return f'{{\n  "{key}": {{\n    "{SERVER}": {{\n{members}\n    }}\n  }}\n}}'

@@ -80,19 +80,17 @@ class KernelServing:
         """Return what is shown."""
         if not self.running:
             return [Part.line("This kernel is not served to outside agents any more.")]
-        first, *others = self.entries
         code = " and each program that they run" if "run_code" in self.server.own else ""
         parts = [
             Part.line(
                 "This kernel is a server for outside agents. They see the variables that `%mcp share NAME` names, and "
                 f"their calls{code} are asked about here. `%mcp serve --stop` cuts them off."
-            ),
-            Part.note(f"{first.host}: {first.where}"),
-            Part.pre(first.text),
+            )
         ]
-        for entry in others:
-            parts += [Part.note(f"{entry.host}: {entry.where}"), Part.pre(entry.text)]
-        where = f"{self.url}, with the token in {self.token_file}"
+        for entry in self.entries:
+            where = entry.where if " " in entry.where else f"`{entry.where}`"
+            parts += [Part.line(f"{entry.host}, {where}:"), Part.pre(entry.text)]
+        where = f"`{self.url}`, with the token in `{self.token_file}`"
         parts.append(Part.note(f"The entries have no secret, and stay the same. Programs of your own: {where}"))
         return parts
 
