@@ -74,6 +74,10 @@ PAGES = {
         "Which variables agents outside may read: `host.values`, as `%mcp share` does.",
         ["mcp_magic.values.shared.SharedValues", "mcp_magic.values.shared.ClientValues"],
     ),
+    "Serving the kernel": (
+        "`host.serve` and `host.serving`, as `%mcp serve --kernel`; see [Agents outside](../outside.md).",
+        ["mcp_magic.outside.serving.KernelServing", "mcp_magic.outside.entries.Entry"],
+    ),
     "Jobs": (
         "Calls in the background: `host.start` and `host.jobs`; see [Jobs](../jobs.md).",
         ["mcp_magic.Job", "mcp_magic.Jobs", "mcp_magic.jobs.JobEvent"],
