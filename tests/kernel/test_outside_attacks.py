@@ -374,6 +374,12 @@ def test_handles_of_another_client_are_not_there(bare, handle, name, version):
     assert failed
 
 
+def test_header_of_proxies_keeps_clients_of_one_name_apart(bare):
+    one, other = (bare("twin", MODERN, Mcp_Magic_Client=character * 32) for character in "ab")
+    handle = re.search(r"result_\d+", one.call("shop__many", count=5000)[1])[0]
+    assert [client.call("read_value", name=handle)[0] for client in (one, other, bare("twin", MODERN))] == [0, 1, 1]
+
+
 def test_session_of_another_needs_the_token_and_ends(served_at, bare):
     owner = bare("owner")
     url, _ = served_at
