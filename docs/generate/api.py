@@ -71,7 +71,8 @@ PAGES = {
         ],
     ),
     "Shared values": (
-        "Which variables agents outside may read: `host.values`, as `%mcp share` does.",
+        "Which variables agents outside may read: `host.values`, as `%mcp share` does; see [Agents outside the "
+        "notebook](../outside.md).",
         ["mcp_magic.values.shared.SharedValues", "mcp_magic.values.shared.ClientValues"],
     ),
     "Serving the kernel": (
