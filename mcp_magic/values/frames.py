@@ -155,7 +155,7 @@ def _pandas_cells(part: Any) -> list[Any]:
 
 def _pandas_vector(column: Any) -> Vector | None:
     """Return a column as an array without making an object of each cell; None if that is not possible."""
-    from mcp_magic.values.vectors import of_array
+    from mcp_magic.values.vectors import of_array, of_texts
 
     dtype = column.dtype
     if _is_numpys(dtype):
@@ -174,7 +174,8 @@ def _pandas_vector(column: Any) -> Vector | None:
         return of_array(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     missing = column.isna().to_numpy()
     if type(dtype) is loaded("pandas", "StringDtype"):
-        return of_array(column.to_numpy(object), missing)
+        texts = column.to_numpy(object)
+        return of_texts(texts, missing) if dtype.storage.startswith("pyarrow") else of_array(texts, missing)
     if type(dtype) is loaded("pandas", "SparseDtype"):
         return of_array(column.to_numpy())
     if _name(dtype) in _NULLABLE:

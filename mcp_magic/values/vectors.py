@@ -94,6 +94,13 @@ def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
     return Vector("mixed", np.full(len(array), "", object), nothing)
 
 
+def of_texts(array: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> Vector:
+    """Return an array of objects as a vector: all that are not missing are of the class `str` itself."""
+    values = array.copy()
+    values[missing] = ""
+    return Vector("text", values, missing)
+
+
 def _is_missing(cell: Any) -> bool:
     return cell is None or (type(cell) is float and cell != cell) or _is_pandas_missing(cell)
 
