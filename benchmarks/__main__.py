@@ -36,6 +36,7 @@ SUBJECTS = {
     "load_ext": "what %load_ext adds to the start of IPython",
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "values": "values listed, read and queried as outside agents do, against pandas",
+    "outside": "a call through the kernel's server against one of the server itself, over HTTP",
     "display": "what of 50 MB reaches the page",
     "explorer": "%mcp ui of 50 servers with 200 tools each",
     "many_tools": "a server with 10,000 tools: connect, list, search",

@@ -320,8 +320,9 @@ class KernelServer:
         return listings.result(kind, items, context.protocol_version, own)
 
     def _input_schema(self, name: str) -> Any:
+        """Return the schema of a tool for the SDK's check of HTTP headers; None if it has no argument in a header."""
         item = self._offer().tools.get(name)
-        return None if item is None else item.definition.input_schema
+        return None if item is None or not item.has_header else item.definition.input_schema
 
     # Requests
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._host import OFFERING, owner_of
+from mcp_magic._text import json_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceError
 from mcp_magic.langchain.names import Names
@@ -23,16 +25,23 @@ if TYPE_CHECKING:
 
     Listing = tuple[tuple[Connection, tuple[Any, ...]], ...]
 
+HEADER_MARK = "x-mcp-header"  # the keyword of such an argument in a schema
+
 JOINT = "__"  # between a server's name and that of a resource
 
 
-@dataclass(frozen=True)
+@dataclass
 class Item:
     """A tool, prompt, resource or template of a session, and its name or URI for the clients of the kernel."""
 
     connection: Connection
     definition: Any
     name: str
+
+    @cached_property
+    def has_header(self) -> bool:
+        """Whether an argument of the tool is sent in a header of HTTP, too."""
+        return HEADER_MARK in json_text(self.definition.input_schema)
 
 
 class Offer:
@@ -65,8 +74,11 @@ class Offer:
 
     def renewed(self, connections: Iterable[Connection]) -> Offer:
         """Return what the sessions offer now: this one if nothing has changed."""
-        now = Offer(connections)
-        return now if now.kinds_changed(self) else self
+        sessions = [connection for connection in connections if connection.state in OFFERING]
+        same = len(sessions) == len(self._sessions) and all(map(is_, sessions, self._sessions.values()))
+        if same and all(_is_listed(listing, kind) for kind, listing in self._listings.items()):
+            return self
+        return Offer(sessions)
 
     def kinds_changed(self, other: Offer) -> list[str]:
         """Return the kinds of listings that differ."""
@@ -106,6 +118,11 @@ class Offer:
 
 def _listing(sessions: Iterable[Connection], kind: str) -> Listing:
     return tuple((connection, connection.catalog.cached(kind)) for connection in sessions)
+
+
+def _is_listed(listing: Listing, kind: str) -> bool:
+    """Whether sessions have not listed anything else since."""
+    return all(connection.catalog.cached(kind) is items for connection, items in listing)
 
 
 def _same(one: Listing, other: Listing) -> bool:
