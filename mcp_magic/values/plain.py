@@ -197,6 +197,8 @@ class Writer:
             return self._numpy_scalar(value)
         if kind is loaded("numpy", "ndarray"):
             return self._array(value, depth)
+        if self._strict:
+            raise ArgumentsError(f"{class_name(kind)} has no JSON form")
         return f"<{class_name(kind)}>"
 
     def _array(self, value: Any, depth: int) -> Any:

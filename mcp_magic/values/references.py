@@ -29,6 +29,7 @@ from mcp_magic.results.results import ToolResult, argument_value
 from mcp_magic.schema import input_root
 from mcp_magic.schema.resolve import json_key
 from mcp_magic.schema.validate import path_text
+from mcp_magic.values.classes import bases, loaded
 from mcp_magic.values.plain import Writer
 from mcp_magic.values.query import select
 from mcp_magic.values.reading import part_of, row_range
@@ -47,7 +48,7 @@ KEYS = {MARK: "", "columns": '["a", "b"]', "rows": "[0, 100]", "query": '"a > 1"
 
 MAX_REFERENCES = 100  # most references in the arguments of one call
 MAX_BYTES = 32_000_000  # most bytes that all of them may come to, as JSON
-MAX_VALUES = 5_000_000  # most numbers, texts and so on of one value
+MAX_VALUES = 2_000_000  # most numbers, texts and so on of one value
 MAX_DEPTH = 100  # levels of arguments that are searched
 
 MAX_COLUMNS = 20  # most columns that a shape names
@@ -58,7 +59,6 @@ LISTED = (
 )
 """What a schema says at an argument."""
 
-_SCALARS = ("string", "integer", "number", "boolean", "enum", "const")
 _ARGUMENT = "x-mcp-header"  # the mark of an argument that is sent as an HTTP header as well, so must stay a scalar
 
 
@@ -132,27 +132,51 @@ class _Resolution:
         """Return a value, or rows and columns of it, as JSON of a form."""
         if isinstance(value, ToolResult):
             value = _of_result(value, selection, form)
+        if form.items != "object" and not selection and loaded("numpy", "ndarray") is type(value):
+            return self.writer().plain(value)  # lists in lists, of any number of dimensions
         data = self.selected(value, **selection)
-        if form.items != "object" and isinstance(data, list) and data and all(type(row) is dict for row in data):
-            if form.items == "array":
-                return [list(row.values()) for row in data]
-            if all(len(row) == 1 for row in data):
-                return [cell for row in data for cell in row.values()]
+        if form.takes_list_only and isinstance(data, dict) and (table := table_of(value)) is not None:
+            data = self.selected(value, table.columns, **selection)
+        if not (isinstance(data, list) and data and all(type(row) is dict for row in data)):
+            return data
+        if form.items == "array":
+            return [list(row.values()) for row in data]
+        is_column = _is_column(value)
+        if form.items == "scalar" and (is_column or all(len(row) == 1 for row in data)):
+            return [cell for row in data for cell in list(row.values())[-1:]]
+        if form.items == "any" and is_column and all(len(row) == 1 for row in data):  # no index that says more
+            return [cell for row in data for cell in row.values()]
         return data
 
     def selected(
         self, value: Any, columns: Sequence[str] = (), rows: list[int] | str | None = None, query: str = ""
     ) -> Any:
         """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
-        numbers: Sequence[int] | None = None
+        table, numbers = table_of(value), None
+        count = len(table) if table is not None else 0
         if rows is not None or query:
-            table = table_of(value)
-            count = len(table) if table is not None else 0
-            numbers = row_range(rows, count) if isinstance(rows, str) else range(count)[slice(*rows or (None,))]
-            if query and table is not None:
-                numbers = select(table, query, numbers, self.hide)
-        writer = Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
-        return as_json(value, columns, numbers, writer=writer)
+            span = row_range(rows, count) if isinstance(rows, str) else range(count)[slice(*rows or (None,))]
+            numbers = select(table, query, span, self.hide) if query and table is not None else span
+        if table is not None:
+            cells = (count if numbers is None else len(numbers)) * len(columns or table.columns)
+            if cells > MAX_VALUES:
+                raise ArgumentsError(
+                    f"{cells:,} cells are too many, the most are {MAX_VALUES:,}; "
+                    'take fewer at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
+                )
+        return as_json(value, columns, numbers, writer=self.writer())
+
+    def writer(self) -> Writer:
+        """Return what makes a value plain, within limits."""
+        return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
+
+
+def _is_column(value: Any) -> bool:
+    """Whether a value is a single column, of which the values are meant, and not rows."""
+    above = bases(type(value))
+    if any(loaded(module, "Series") in above for module in ("pandas", "polars")):
+        return True
+    return loaded("numpy", "ndarray") is type(value) and value.ndim == 1
 
 
 def resolve_references(
@@ -228,7 +252,7 @@ def _inner(place: Field | None, key: str | int) -> Field | None:
 class _Form:
     """What a place takes of a table."""
 
-    items: str = "object"  # how it takes a row: "object", "array", or "scalar" for a single column
+    items: str = "any"  # how it takes a row: "object", "array", "scalar" for a single column, or "any"
     takes_list_only: bool = False
     takes_text_only: bool = False
 
@@ -246,10 +270,8 @@ def _form(place: Field | None) -> _Form:
     kinds = {one.kind for one in fields}
     items = [one.item for one in fields if one.kind == "array" and one.item is not None]
     inner = {kind.kind for item in items for kind in (item.variants or (item,))} - {"null"}
-    form = "array" if "array" in inner else "scalar" if inner & set(_SCALARS) else "object"
-    if inner & {"object", "any"}:
-        form = "object"
-    return _Form(form, kinds <= {"array", "null"}, kinds <= {"string", "null"})
+    form = next((kind for kind in ("any", "object", "array") if kind in inner), "scalar" if inner else "any")
+    return _Form(form, "array" in kinds and not kinds & {"object", "any"}, kinds <= {"string", "null"})
 
 
 def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> Any:

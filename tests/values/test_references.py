@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -102,6 +104,49 @@ def test_the_place_decides_the_form_of_a_table(place, columns, sent, client):
     tool = schema(x=place) | {"$defs": {"numbers": NUMBERS}}
     resolved = resolve_references({"x": {"$value": "df", "columns": columns}}, client, tool)
     assert resolved.arguments == {"x": sent}
+
+
+ANY: dict[str, object] = {}
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "sent"),
+    [
+        pytest.param(np.array([1, 2]), ANY, [1, 2], id="array"),
+        pytest.param(np.array([1, 2]), ROWS, [{"value": 1}, {"value": 2}], id="array as rows"),
+        pytest.param(np.array([[1, 2], [3, 4]]), ANY, [[1, 2], [3, 4]], id="matrix"),
+        pytest.param(np.array([[1, 2], [3, 4]]), LISTS, [[1, 2], [3, 4]], id="matrix as lists"),
+        pytest.param(np.zeros((1, 2, 1)), ANY, [[[0.0], [0.0]]], id="three dimensions"),
+        pytest.param(pd.Series([1.5, None]), NUMBERS, [1.5, None], id="series"),
+        pytest.param(pd.Series([1, 2], name="p"), ANY, [1, 2], id="series for anything"),
+        pytest.param(pd.Series([1], ["x"], name="p"), NUMBERS, [1], id="series with an index"),
+        pytest.param(pd.Series([1], ["x"], name="p"), ANY, [{"index": "x", "p": 1}], id="its index"),
+        pytest.param({"a": [1, 2], "b": [3, 4]}, ROWS, [{"a": 1, "b": 3}, {"a": 2, "b": 4}], id="lists as rows"),
+        pytest.param({"a": [1, 2], "b": [3, 4]}, ANY, {"a": [1, 2], "b": [3, 4]}, id="lists"),
+        pytest.param(datetime.date(2025, 1, 2), {"type": "string"}, "2025-01-02", id="date"),
+    ],
+)
+def test_values_of_libraries_have_their_usual_form(value, place, sent, client, space):
+    space["df"] = value
+    assert resolve_references({"x": {"$value": "df"}}, client, schema(x=place)).arguments == {"x": sent}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        pytest.param(object(), "x: object has no JSON form", id="object"),
+        pytest.param([{"a": object()}], "x: object has no JSON form", id="within"),
+        pytest.param(
+            pd.DataFrame({"a": range(1_000_000), "b": 1, "c": 2}),
+            'x: 3,000,000 cells are too many, the most are 2,000,000; take fewer at a time: {"$value": ..., "columns": '
+            '[...], "rows": [0, 1000]}',
+            id="large",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_sent_is_refused(value, message, client, space):
+    space["df"] = value
+    assert refusal({"x": {"$value": "df"}}, client) == message
 
 
 @pytest.mark.parametrize(
