@@ -63,10 +63,13 @@ class Changes:
                 self._timer.cancel()
                 self._timer = None
 
-    def add(self, peer: Any) -> None:
-        """Tell a connection of the handshake era, until it ends."""
+    def add(self, peer: Any) -> bool:
+        """Tell a connection of the handshake era, until it ends; return whether it is new."""
+        if id(peer) in self._peers:
+            return False
         self._peers[id(peer)] = peer
         peer.exit_stack.callback(self._peers.pop, id(peer), None)
+        return True
 
     def note(self) -> None:
         """Look soon whether the listings have changed, from any thread."""

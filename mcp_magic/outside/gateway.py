@@ -15,6 +15,7 @@ The URIs of resources stay as they are, because results link to them; if several
 from __future__ import annotations
 
 import asyncio
+import logging
 import operator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -62,6 +63,7 @@ from mcp_magic.outside.offer import Offer
 from mcp_magic.outside.put import PutValue
 from mcp_magic.outside.questions import client_answers
 from mcp_magic.outside.spill import listed_output_schema, spilled
+from mcp_magic.results.results import META as CRASH
 from mcp_magic.values.references import resolve_references, widened_schema
 from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tools import ValueTool, value_tools
@@ -82,6 +84,8 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
     Work = Callable[[Exchange, Client], Coroutine[Any, Any, Any]]
 
+logger = logging.getLogger(__name__)
+
 NAME = "mcp_magic"
 
 INSTRUCTIONS = """\
@@ -97,6 +101,8 @@ such as result_3, which can be read and passed on likewise.
 cell, calls wait."""
 
 HEADER = "mcp-magic-client"  # tells the clients of one name apart that have no session: the proxy sends it
+
+BROKEN = "the kernel's server failed; what was called may have run. The log of the kernel says why."
 
 DENIED = -32000  # the JSON-RPC code of a refusal, where there is no result that could say it
 
@@ -169,7 +175,7 @@ class KernelServer:
     Args:
         host: The host whose sessions it offers.
         values: The variables that may be read; None for none.
-        loop: The loop of the kernel; None for that of the host, or the one that first serves a request.
+        loop: The loop of the kernel; None for that of the host, or before it has one, for the one that runs now.
         patience: Returns the seconds that a request waits for a kernel that runs a cell.
         own: Further tools of the kernel.
 
@@ -191,7 +197,7 @@ class KernelServer:
 
         self._host = host
         self._values = SharedValues() if values is None else values
-        self._kernel = Kernel(loop or host.loop, patience)
+        self._kernel = Kernel(lambda: loop or host.loop, patience)
         self._secrets = SessionSecrets(host)
         tools: list[OwnTool] = [*self._readings(), PutValue(host, self._secrets.hide), *own]
         self._own = {tool.tool.name: tool for tool in tools}
@@ -274,7 +280,8 @@ class KernelServer:
     async def _initialized(self, context: Context, params: Any) -> None:
         """Remember a connection of the handshake era until it ends."""
         peer = connection_of(context.session)
-        self._changes.add(peer)
+        if not self._changes.add(peer):
+            return
         with suppress(DeniedError):  # its first request says so
             peer.exit_stack.callback(self.clients.leave, self._client(context).key)
 
@@ -372,7 +379,12 @@ class KernelServer:
         except ProtocolError as error:
             raise MCPError(error.code, str(error), error.data) from None
         except MCPMagicError as error:  # something that the agent can read and do something about
-            result = CallToolResult(content=[TextContent(text=error.whole)], is_error=True)
+            result = _failed(error.whole)
+        except MCPError:
+            raise
+        except Exception:
+            logger.exception("a call of %s failed", one_line(params.name, 100))
+            result = _failed(BROKEN)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS and isinstance(result, CallToolResult):
             return _of_handshake(result)
         return result
@@ -426,6 +438,11 @@ class KernelServer:
             raise MCPError(DENIED, error.whole) from None
         except MCPMagicError as error:
             raise MCPError(INTERNAL_ERROR, error.whole) from None
+        except MCPError:
+            raise
+        except Exception:
+            logger.exception("a request of an outside client failed")
+            raise MCPError(INTERNAL_ERROR, BROKEN) from None
 
     # On the kernel's loop
 
@@ -512,11 +529,15 @@ async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyRe
     return EmptyResult()
 
 
+def _failed(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
 def _unsigned(raw: Any) -> Any:
-    """Return a result without the name of the server that made it: the kernel's server answers."""
-    if not raw.meta or SERVER_INFO_META_KEY not in raw.meta:
+    """Return a result without the name of its server, for the kernel's server answers, and without marks of ours."""
+    if not raw.meta or not (SERVER_INFO_META_KEY in raw.meta or CRASH in raw.meta):
         return raw
-    meta = {name: value for name, value in raw.meta.items() if name != SERVER_INFO_META_KEY}
+    meta = {name: value for name, value in raw.meta.items() if name not in (SERVER_INFO_META_KEY, CRASH)}
     return raw.model_copy(update={"meta": meta or None})
 
 

@@ -35,15 +35,24 @@ class Kernel:
     """Runs work on the loop of the kernel.
 
     Args:
-        loop: The loop; None for the one that first begins work.
+        loop: Returns the loop, or None before there is one: then it is the one that made this object, or first begins
+            work.
         patience: Returns the seconds after which work that has not begun is given up.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop | None, patience: Callable[[], float] = lambda: PATIENCE_SECONDS
+        self,
+        loop: Callable[[], asyncio.AbstractEventLoop | None] = lambda: None,
+        patience: Callable[[], float] = lambda: PATIENCE_SECONDS,
     ) -> None:
-        self.loop = loop
+        self._find_loop = loop
+        self._first = running_loop()
         self._patience = patience
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop, or None before there is one."""
+        return self._find_loop() or self._first
 
     def begin(self, work: Work, end: Callable[[Turn], None]) -> Turn:
         """Let the loop begin work as soon as it comes round; `end` is called there when it has ended.
@@ -52,15 +61,16 @@ class Kernel:
             SessionError: The kernel has ended.
         """
         here = running_loop()
-        if self.loop is None:
-            self.loop = here
-        assert self.loop is not None
-        turn = Turn(work, self.loop, end, self._patience)
-        if self.loop is here:
+        if self._first is None:
+            self._first = here
+        loop = self.loop
+        assert loop is not None
+        turn = Turn(work, loop, end, self._patience)
+        if loop is here:
             turn.begin()
             return turn
         try:
-            self.loop.call_soon_threadsafe(turn.begin)
+            loop.call_soon_threadsafe(turn.begin)
         except RuntimeError:
             raise SessionError(_ENDED) from None
         return turn

@@ -24,7 +24,7 @@ async def test_what_a_call_waits_for_is_told_as_growing_progress():
             await exchange.progressed(0.0, 2.0, "begins")
             return CallToolResult(content=[TextContent(text="done")])
 
-        exchange.start(Kernel(None), work)
+        exchange.start(Kernel(), work)
         return await exchange.next(str)
 
     async def progressed(progress, total, message):

@@ -96,6 +96,7 @@ async def test_tools_are_those_of_the_sessions(math, mode):
         assert (texts(result), result.structured_content, result.is_error) == ("3", {"result": 3}, False)
         failed = await client.call_tool("math__fail", {})
         assert (failed.is_error, texts(failed)) == (True, "Error executing tool fail: ValueError: no such file")
+        assert "crash" not in str(failed.meta)
         with pytest.raises(MCPError, match="there is no tool 'math__ad'"):
             await client.call_tool("math__ad", {})
 
@@ -210,6 +211,20 @@ async def test_values_are_read_if_they_are_shared(host, mode):
     records = [(record.asker, record.tool, record.decision) for record in host.consent.audit.records]
     decisions = [("list_values", "read"), ("list_values", "read"), ("read_value", "read"), ("read_value", "deny")]
     assert records == [("outside mcp", *decision) for decision in decisions]
+
+
+async def test_values_are_read_in_the_kernel_without_a_session(host, mode):
+    """Nothing is connected yet: the values are those of the loop on which the server was made."""
+    threads = []
+
+    class Values(SharedValues):
+        def of(self, client, label=""):
+            threads.append(threading.current_thread())
+            return super().of(client, label)
+
+    async with served(KernelServer(host, Values())) as url, Client(url, mode=mode) as client:
+        await client.call_tool("list_values", {})
+    assert threads == [threading.current_thread()]
 
 
 async def test_clients_of_one_name_are_kept_apart(math):

@@ -45,15 +45,15 @@ async def test_work_runs_on_the_loop_of_the_kernel(loop):
     async def work() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
-    assert (await ended(Kernel(loop), work)).result() is loop
-    assert (await ended(Kernel(None), work)).result() is asyncio.get_running_loop()
+    assert (await ended(Kernel(lambda: loop), work)).result() is loop
+    assert (await ended(Kernel(), work)).result() is asyncio.get_running_loop()
 
 
 async def test_work_raises_what_it_raises(loop):
     async def work() -> None:
         raise LookupError("no such thing")
 
-    turn = await ended(Kernel(loop), work)
+    turn = await ended(Kernel(lambda: loop), work)
     with pytest.raises(LookupError, match="no such thing"):
         turn.result()
 
@@ -63,7 +63,7 @@ async def test_work_waits_for_a_kernel_that_computes(loop, busy):
         return "done"
 
     over = threading.Event()
-    turn = Kernel(loop).begin(work, lambda turn: over.set())
+    turn = Kernel(lambda: loop).begin(work, lambda turn: over.set())
     turn.check()
     assert not turn.has_begun
     busy.set()
@@ -77,7 +77,7 @@ async def test_work_that_is_given_up_never_begins(loop, busy):
     async def work() -> None:
         begun.append("work")
 
-    turn = Kernel(loop, lambda: 0.0).begin(work, lambda turn: begun.append("end"))
+    turn = Kernel(lambda: loop, lambda: 0.0).begin(work, lambda turn: begun.append("end"))
     with pytest.raises(BusyError, match=r"^the kernel has been running a cell for 0 s\. Nothing was called, and noth"):
         turn.check()
     busy.set()
@@ -92,7 +92,7 @@ async def test_work_that_has_begun_is_cancelled(loop):
         begun.set()
         await asyncio.Event().wait()
 
-    turn = Kernel(loop, lambda: 0.0).begin(work, lambda turn: over.set())
+    turn = Kernel(lambda: loop, lambda: 0.0).begin(work, lambda turn: over.set())
     await asyncio.to_thread(begun.wait, 30)
     turn.check()
     turn.cancel()
@@ -108,9 +108,9 @@ async def test_work_for_a_kernel_that_has_ended_fails(loop):
     closed = asyncio.new_event_loop()
     closed.close()
     with pytest.raises(SessionError, match=r"the kernel has ended or restarts\. Nothing was called; connect again\."):
-        Kernel(closed).begin(work, lambda turn: None)
+        Kernel(lambda: closed).begin(work, lambda turn: None)
     ending = asyncio.new_event_loop()
-    turn = Kernel(ending).begin(work, lambda turn: None)
+    turn = Kernel(lambda: ending).begin(work, lambda turn: None)
     ending.close()
     with pytest.raises(SessionError, match=r"Nothing was called; connect again\."):
         turn.check()
