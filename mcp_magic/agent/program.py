@@ -665,9 +665,15 @@ def outline(value: Any) -> str:
     return type(value).__name__
 
 
+def _scalar(value: Any) -> Any:
+    """Return a number of NumPy as Python's, and any other object as text."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) and getattr(value, "shape", None) == () else str(value)
+
+
 def _json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=_scalar)
     except Exception:  # of a foreign object's own text
         return f"a value of type {type(value).__name__}"
 

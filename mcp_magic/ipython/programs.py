@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -97,7 +98,11 @@ class RunCode:
         async with self._turn:
             await self._free()
             view = _View(self._cells, client.asker, self._masked(agreed))
-            program = await self._run(agreed)
+            try:
+                program = await self._run(agreed)
+            except asyncio.CancelledError:
+                view.end("[nothing: it has gone, and the program was ended]", [])
+                raise
             text = self._text(program, values)
             images = [image for image in program.images if len(image.base64) <= MAX_IMAGE]
             view.end(text, images)
@@ -175,11 +180,18 @@ class RunCode:
         return program
 
     def _text(self, program: Program, values: ClientValues) -> str:
-        """Return what the agent reads; a value that it cannot read whole becomes a variable that it can."""
+        """Return what the agent reads; a value that it cannot read whole becomes a variable that it can.
+
+        That is a copy: what the person does with the value later stays with the person.
+        """
         text, value = text_for_model(program, CHARACTERS), program.value
-        is_large = hasattr(type(value), "shape") or size_of(value) > CHARACTERS
-        if value is not None and is_large and not why_never(value):
-            name = values.keep(value)
+        is_large = bool(getattr(value, "shape", ())) or size_of(value) > CHARACTERS
+        copied = None
+        if is_large and not why_never(value):
+            with suppress(Exception):  # of the class of the value
+                copied = copy.deepcopy(value)
+        if copied is not None:
+            name = values.keep(copied)
             text += f'\n[{name} is this value: `read_value` reads it, and {{"$value": "{name}"}} passes it on]'
         return self._masked(text)
 

@@ -142,6 +142,32 @@ async def test_a_large_value_becomes_a_variable_of_the_client(run, shell, values
     assert SharedValues(shell.user_ns).of("2").names() == ()
 
 
+async def test_the_variable_of_the_client_is_a_copy(run, shell, values):
+    shell.user_ns["mine"] = mine = {"rows": ["x"] * 20_000}
+    assert "result_1 is this value" in await run("mine")
+    mine["rows"][0] = "a secret of later"
+    assert values.get("result_1")["rows"][0] == "x"
+
+
+async def test_a_number_of_numpy_is_a_number(run, values):
+    assert await run("import numpy as np\nnp.int64(42)") == "value: 42"
+    assert values.names() == ()
+
+
+async def test_a_client_that_goes_ends_its_program(host, shell, cells, values, asked, monkeypatch):
+    shown = []
+    monkeypatch.setattr(programs, "show_below", shown.append)
+    shell.user_ns["here"] = here = asyncio.Event()
+    code = "import asyncio\nhere.set()\nawait asyncio.sleep(60)"
+    call = RunCode(host, shell, cells).call({"code": code}, Clients().client("1", "codex"), values)
+    running = asyncio.create_task(call)
+    await here.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert shown[-1]["text/plain"].endswith("[nothing: it has gone, and the program was ended]")
+
+
 async def test_output_is_bounded_and_masked(run):
     text = await run("print('API_KEY=hunter2222')\nprint('x' * 300_000)")
     assert len(text) < 11_000
