@@ -62,6 +62,7 @@ class Writer:
         text: int | None = None,
         hide: Callable[[str], str] | None = None,
         strict: bool = False,
+        json_only: bool = False,
     ) -> None:
         """Limit values.
 
@@ -71,10 +72,11 @@ class Writer:
             text: Most characters of one text, None for all.
             hide: Masks secrets in a text. With it members with a secret's name are masked, too.
             strict: Raise ArgumentsError instead of leaving something out.
+            json_only: Raise ArgumentsError for an object that has no JSON form, instead of writing its class's name.
         """
         self.is_whole = True
         self._nodes, self._characters = nodes, characters
-        self._text, self._hide, self._strict = text, hide, strict
+        self._text, self._hide, self._strict, self._json_only = text, hide, strict, json_only
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """Return a value as JSON."""
@@ -197,7 +199,7 @@ class Writer:
             return self._numpy_scalar(value)
         if kind is loaded("numpy", "ndarray"):
             return self._array(value, depth)
-        if self._strict:
+        if self._json_only:
             raise ArgumentsError(f"{class_name(kind)} has no JSON form")
         return f"<{class_name(kind)}>"
 

@@ -168,7 +168,7 @@ class _Resolution:
 
     def writer(self) -> Writer:
         """Return what makes a value plain, within limits."""
-        return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True)
+        return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True, json_only=True)
 
 
 def _is_column(value: Any) -> bool:
