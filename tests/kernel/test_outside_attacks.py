@@ -421,7 +421,7 @@ def test_many_sessions_and_calls_leave_the_kernel_alive(kernel, served_at, bare)
                 return [(True, "refused")]
 
     with ThreadPoolExecutor(16) as pool:
-        outcomes = [outcome for outcomes in pool.map(one, range(40)) for outcome in outcomes]
+        outcomes = [outcome for outcomes in pool.map(one, range(20)) for outcome in outcomes]
     assert outcomes
     assert kernel.ok("1 + 1").text == "2"
     assert bare().call("list_values")[0] is False
