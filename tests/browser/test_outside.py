@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
 from tests.support.notebooks import write_notebook
@@ -21,16 +24,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-SERVE = """
-import asyncio
-from mcp_magic.loopback import HOST, LoopbackServer, listen
-from mcp_magic.outside.gateway import KernelServer
-
-app = KernelServer(host, loop=asyncio.get_running_loop()).streamable_http_app(host=HOST)
-serving, listening = LoopbackServer(app, lambda scope: None, "outside", own_thread=True), listen()
-await serving.start(listening)
-print(f"http://{HOST}:{listening.getsockname()[1]}/mcp")
-"""
+SERVE = "%mcp serve --kernel"
+WHERE = "print(host.serving.url, host.serving.token_file.read_text())"
+CELLS = (
+    "%%mcp_server desk\n"
+    "def load(rows: list[dict], city: str) -> str:\n"
+    '    "Loads rows for a city."\n'
+    "    return f'{len(rows)} rows'",
+    "df = [{'a': n, 'city': f'town {n}'} for n in range(10_000)]\nhome = 'Oslo'\n%mcp share df home",
+)
 CLOSE = """async () => {
     const notebook = window.jupyterapp.shell.currentWidget;
     await notebook.context.save();
@@ -40,10 +42,12 @@ NAME = "claude-code"
 DENIED = "show:one_text was not called; denied by default: "
 
 
-async def called(url: str, name: str, arguments: dict[str, Any]) -> str:
-    async with Client(url, client_info=Implementation(name=name, version="1.0")) as client:
-        result = await client.call_tool("show__one_text", arguments)
-        return "".join(block.text for block in result.content)
+async def called(url: str, token: str, name: str, tool: str, arguments: dict[str, Any]) -> str:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120) as web:
+        transport = streamable_http_client(url, http_client=web)
+        async with Client(transport, client_info=Implementation(name=name, version="1.0")) as client:
+            result = await client.call_tool(tool, arguments)
+            return "".join(block.text for block in result.content)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +59,14 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 def serve(lab: Lab, threads: ThreadPoolExecutor) -> Callable[..., Future[str]]:
     """Serve the kernel; return what calls a tool as an outside client, and gives its answer later."""
-    url = run(lab, SERVE).inner_text().strip()
-    return lambda text, name=NAME: threads.submit(lambda: asyncio.run(called(url, name, {"text": text})))
+    run(lab, SERVE)
+    url, token = run(lab, WHERE).inner_text().split()
+
+    def call(text: str = "", name: str = NAME, tool: str = "show__one_text", **arguments: Any) -> Future[str]:
+        arguments = arguments or {"text": text}
+        return threads.submit(lambda: asyncio.run(called(url, token, name, tool, arguments)))
+
+    return call
 
 
 def test_a_person_answers_two_clients_one_by_one(lab, threads):
@@ -82,9 +92,30 @@ def test_a_person_answers_two_clients_one_by_one(lab, threads):
     expect(panel).to_contain_text("(outside codex (as it calls itself) asked)")
 
 
+def test_values_that_would_leave_are_drawn_and_can_be_opened(lab, threads):
+    call = serve(lab, threads)
+    cell = start(lab, "3")
+    finished(cell)
+    answer = call(tool="desk__load", rows={"$value": "df"}, city={"$value": "home"})
+    expect(button(cell, "Approve")).to_be_enabled()
+    panel = output(cell)
+    expect(panel).to_contain_text("← df: 10,000 rows")
+    expect(panel).to_contain_text('{"a": 2, "city": "town 2"}')
+    expect(panel).not_to_contain_text("town 3")
+    expect(panel).to_contain_text("← home")
+    assert "mcp-note" in {*readable(lab, ".mcp-magic", ".mcp-form", picture="outside-values")}
+    panel.locator("button").filter(has_text="Show all of rows").click()
+    expect(panel).to_contain_text("town 30")
+    press(cell, "Edit")
+    expect(panel.locator("textarea")).to_have_value(re.compile(r'"rows": \{\s*"\$value": "df"'))
+    press(cell, "Discard changes")
+    press(cell, "Approve")
+    assert answer.result(60) == "10000 rows"
+
+
 def test_a_question_stands_below_a_cell_that_waits(lab, threads):
     call = serve(lab, threads)
-    cell = start(lab, "await asyncio.sleep(600)")
+    cell = start(lab, "import asyncio\nawait asyncio.sleep(600)")
     answer = call("hi")
     press(asked(cell), "Approve")
     assert answer.result(60) == "hi"

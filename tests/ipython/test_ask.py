@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
+from mcp_magic import Host
 from mcp_magic.ask.approval import approval_question, decision_of
 from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question, secrets_marked
 from mcp_magic.ask.sampling import (
@@ -23,8 +25,9 @@ from mcp_magic.ask.sampling import (
     request_review,
 )
 from mcp_magic.consent.consent import Decision, Request
-from mcp_magic.ipython.ask import InputAsker, how_to_ask
+from mcp_magic.ipython.ask import Asking, InputAsker, how_to_ask
 from mcp_magic.ipython.cells import Circumstances, loops_on_this_stack
+from mcp_magic.ipython.extension import MCPMagics
 from tests.support.sampling_servers import said
 
 LAB: dict[str, Any] = {"allow_stdin": True, "widgets": True}
@@ -416,3 +419,11 @@ async def test_lines_decide_about_the_reply_of_a_model(lines, review):
     typist = Typist(*lines)
     assert await typist.review_reply() == review
     assert typist.written[0] == "Reply of tiny to server writer (endTurn):\n    Hello to you."
+
+
+async def test_a_terminal_asks_nothing_about_outside_clients():
+    magics = MCPMagics(InteractiveShell())
+    question = approval_question(Request("math", "add", {"a": 1}, "outside codex"))
+    reply = await Asking(magics.cells, magics, Host()).ask_outside(question, 60.0)
+    assert reply.by == "default"
+    assert reply.reason == "the kernel is a terminal, where the person is asked nothing between two lines"

@@ -46,12 +46,19 @@ def execute(folder, *command, **variables):
 
 
 def test_papermill_ends_with_the_denial(tmp_path):
-    write(tmp_path / "asks.ipynb", (*SETUP, ASKS_FORECAST))
+    outside = ASKS_FORECAST.splitlines()[0].replace("'agent'", "'outside codex'")
+    caught = f"try:\n    {outside}\nexcept errors.DeniedError as error:\n    print(error)"
+    write(tmp_path / "asks.ipynb", (*SETUP, caught, ASKS_FORECAST))
     done = execute(tmp_path, "papermill", "asks.ipynb", "done.ipynb", "-k", "python3")
     assert done.returncode != 0
     assert DENIAL in done.stderr.replace("\n", " ")
-    errors = [output for cell in nbformat.read(tmp_path / "done.ipynb", 4).cells for output in cell.get("outputs", ())]
-    assert [output.evalue for output in errors if output.output_type == "error"] == [DENIAL]
+    outputs = [output for cell in nbformat.read(tmp_path / "done.ipynb", 4).cells for output in cell.get("outputs", ())]
+    assert [output.evalue for output in outputs if output.output_type == "error"] == [DENIAL]
+    [text] = [output.text for output in outputs if output.output_type == "stream" and "forecast" in output.text]
+    assert text == (
+        "weather:forecast was not called; denied by default: the notebook runs unattended, without input. "
+        "`%mcp allow weather:forecast --for 'outside codex' --first` would allow it.\n"
+    )
 
 
 @pytest.mark.timeout(400)  # three programs, each with a kernel
