@@ -59,7 +59,7 @@ from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions
 from mcp_magic.outside.kernel import PATIENCE_SECONDS, Kernel
 from mcp_magic.outside.listing import METHODS, Listings
 from mcp_magic.outside.logs import passed_on
-from mcp_magic.outside.offer import Offer
+from mcp_magic.outside.offer import KERNEL, Offer
 from mcp_magic.outside.put import PutValue
 from mcp_magic.outside.questions import client_answers
 from mcp_magic.outside.spill import listed_output_schema, spilled
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NAME = "mcp_magic"
+NAME, TITLE = KERNEL
 
 INSTRUCTIONS = """\
 This is a running Jupyter kernel; a person works with it in a notebook.
@@ -211,7 +211,7 @@ class KernelServer:
         self.server: Server[Any] = _LowLevel(
             NAME,
             version=__version__,
-            title="Jupyter kernel",
+            title=TITLE,
             instructions=INSTRUCTIONS,
             lifespan=lambda _: self._running(),
             get_tool_input_schema=self._input_schema,

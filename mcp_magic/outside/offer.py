@@ -21,11 +21,15 @@ from mcp_magic.session.catalog import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mcp_types import Implementation
+
     from mcp_magic.session.connection import Connection
 
     Listing = tuple[tuple[Connection, tuple[Any, ...]], ...]
 
 HEADER_MARK = "x-mcp-header"  # the keyword of such an argument in a schema
+
+KERNEL = ("mcp_magic", "Jupyter kernel")  # the name and the title of a kernel as a server
 
 JOINT = "__"  # between a server's name and that of a resource
 
@@ -44,11 +48,21 @@ class Item:
         return HEADER_MARK in json_text(self.definition.input_schema)
 
 
+def _offering(connections: Iterable[Connection]) -> list[Connection]:
+    """Return the sessions that offer something, without those with kernels: one that offers itself would never end."""
+    sessions = [connection for connection in connections if connection.state in OFFERING]
+    return [session for session in sessions if (session.server_info and _titled(session.server_info)) != KERNEL]
+
+
+def _titled(info: Implementation) -> tuple[str, str | None]:
+    return info.name, info.title
+
+
 class Offer:
     """What the sessions offer, by kind (`session.catalog.KINDS`), as it is looked at again and again."""
 
     def __init__(self, connections: Iterable[Connection]) -> None:
-        sessions = [connection for connection in connections if connection.state in OFFERING]
+        sessions = _offering(connections)
         self._sessions = {connection.name: connection for connection in sessions}
         self._listings = {kind: _listing(sessions, kind) for kind in KINDS}
 
@@ -74,7 +88,7 @@ class Offer:
 
     def renewed(self, connections: Iterable[Connection]) -> Offer:
         """Return what the sessions offer now: this one if nothing has changed."""
-        sessions = [connection for connection in connections if connection.state in OFFERING]
+        sessions = _offering(connections)
         same = len(sessions) == len(self._sessions) and all(map(is_, sessions, self._sessions.values()))
         if same and all(_is_listed(listing, kind) for kind, listing in self._listings.items()):
             return self

@@ -6,6 +6,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.errors import UnknownResourceError
+from mcp_magic.outside.gateway import KernelServer
 from mcp_magic.outside.offer import Offer
 from tests.support.hosts import host as host
 
@@ -74,3 +75,12 @@ async def test_changes_of_the_offer_are_told_by_kind(host):
     after = Offer(host.connections.values())
     assert before.kinds_changed(before) == []
     assert after.kinds_changed(before) == ["tools", "resources", "templates", "prompts"]
+
+
+async def test_kernel_does_not_offer_kernels(host):
+    """Its own server, or two kernels that are connected to each other, would offer what they offer without an end."""
+    await host.connect(KernelServer(host).server, name="kernel")
+    await host.connect(files_server("one"), name="one")
+    offer = Offer(host.connections.values())
+    assert list(offer.tools) == ["one__read"]
+    assert list(offer.renewed(host.connections.values()).tools) == ["one__read"]

@@ -222,6 +222,7 @@ async def test_what_it_can_is_what_a_kernel_can(folder, mode):
         assert await tools(alone) == ["find_kernels"]
         async with Client(KernelServer(host).server, mode=mode) as kernel:
             assert alone.server_capabilities == kernel.server_capabilities
+            assert alone.server_info == kernel.server_info
 
 
 async def test_client_hears_of_kernels_that_come_and_go(folder):
