@@ -125,7 +125,7 @@ def test_files_of_a_parent_stay_when_its_child_withdraws(kernel, folder):
         *({"port": 1}, {"port": "1"}, {"port": True}, {"pid": "1"}, {"pid": -1}, {"pid": 0}, {"pid": 2**70}),
         *({"folder": None}, {"folder": {}}, {"began": 1}, {"machine": []}),
     ],
-    ids=str,
+    ids=lambda text: str(text)[:30],
 )
 def test_file_that_says_something_else_does_not_count(kernel, port, folder, text):
     if isinstance(text, dict):
