@@ -56,6 +56,12 @@ def model_words(tab: Tab) -> list[str]:
     return ["offline", *models]
 
 
+def _complete_values(tab: Tab) -> list[str]:
+    from mcp_magic.values.shared import is_data
+
+    return completion.continuing(tab, [f"${name}" for name, value in tab.namespace.items() if is_data(name, value)])
+
+
 def _complete_model(tab: Tab) -> list[str]:
     return completion.starting(tab, model_words(tab))
 
@@ -323,6 +329,7 @@ MCP_AGENT = Implementation(
             dest="values",
             action="append",
             metavar="$NAME,...",
+            complete=_complete_values,
             help="let the model read these values, and pass them on in calls without reading them",
         ),
         Argument(

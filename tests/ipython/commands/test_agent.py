@@ -476,6 +476,7 @@ OFFERED = {
     "%%mcp_agent --approve re": ["readonly"],
     "%%mcp_agent --show ": ["full", "answer", "none"],
     "%%mcp_agent --model ": ["offline", "$scripted"],
+    "%%mcp_agent --with $num": ["$number"],
     "%%mcp_agent --thread tr": ["trip"],
     "%%mcp_agent --thread trip\nwhat is --th": [],
     "%mcp ag": ["agent"],
