@@ -16,8 +16,6 @@ from mcp_magic.display.tables import describe
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.results.content import to_media
-from mcp_magic.values.reading import Reader, result_parts
-from mcp_magic.values.rows import Lines, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, ToolMessage
 
     from mcp_magic.results.results import ToolResult
+    from mcp_magic.values.reading import Reader
+    from mcp_magic.values.rows import Table
 
 HEAD_ROWS, HEAD_CHARACTERS = 5, 1000
 """Most rows and characters of a result that a model reads without asking for more."""
@@ -66,7 +66,7 @@ def outline(result: ToolResult, handle: str, reader: str = "read_result") -> str
     tokens = sum(map(len, texts_of(result))) // CHARACTERS_A_TOKEN
     if len(parts) == 1:
         [part] = parts.values()
-        head = replace(_READER, limit=HEAD_CHARACTERS).head(part.table, HEAD_ROWS)
+        head = _reader(HEAD_CHARACTERS).head(part.table, HEAD_ROWS)
         shape, begins = part.shape, f"It begins with:\n{head}"
     else:
         lines = [f"{handle}.{name}: {part.shape}" for name, part in parts.items()]
@@ -118,11 +118,13 @@ def read_result(
         raise ArgumentsError(
             f"it has several tables; add one to the handle, as HANDLE.TABLE: {join_names(parts, MAX_NAMES)}"
         )
-    reader = replace(_READER, limit=limit)
-    return reader.read_table(part.table, rows=rows, columns=() if part.label else columns, search=search)
+    return _reader(limit).read_table(part.table, rows=rows, columns=() if part.label else columns, search=search)
 
 
-_READER = Reader(hide=None, cell=None, columns=sys.maxsize)
+def _reader(limit: int) -> Reader:
+    from mcp_magic.values.reading import Reader
+
+    return Reader(limit, hide=None, cell=None, columns=sys.maxsize)
 
 
 class _Part(NamedTuple):
@@ -141,6 +143,9 @@ class _Part(NamedTuple):
 
 def _parts(result: ToolResult) -> dict[str, _Part]:
     """Return the tables of a result by name, or its text as lines."""
+    from mcp_magic.values.reading import result_parts
+    from mcp_magic.values.rows import Lines
+
     plain = replace(result, output_schema=None)  # a message does not keep it, and the names depend on it
     tables = result_parts(plain)
     if tables:
