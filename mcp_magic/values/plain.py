@@ -97,6 +97,12 @@ class Writer:
             return write(value)
         return self._other(value, kind, above, depth)
 
+    def reserve(self, count: int) -> None:
+        """Count values that are about to be made plain; ArgumentsError if they are too many."""
+        self._nodes -= count
+        if self._nodes < 0:
+            raise ArgumentsError(f"{count:,} values are more than can be read at once; name fewer rows or columns")
+
     def text(self, text: str) -> str:
         """Return a text, cut and masked."""
         limit = self._text

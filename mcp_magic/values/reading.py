@@ -24,7 +24,7 @@ from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.values.classes import attributes, bases, class_name, is_among, loaded
 from mcp_magic.values.frames import series_outline
 from mcp_magic.values.images import image_words, is_image
-from mcp_magic.values.plain import Writer, field_names, label
+from mcp_magic.values.plain import MAX_NODES, Writer, field_names, label
 from mcp_magic.values.rows import MAX_NAMES, Lines
 from mcp_magic.values.tables import table_of
 
@@ -230,8 +230,10 @@ class Reader:
     def _rows(self, table: Table, numbers: Sequence[int], positions: Sequence[int]) -> Iterator[list[Any]]:
         """Yield rows as JSON values, and read some at a time."""
         for start in range(0, len(numbers), CHUNK):
-            writer = Writer(text=None if self.cell is None else min(self.cell, self.limit), hide=self.hide)
-            yield from table.rows(numbers[start : start + CHUNK], positions, writer)
+            part = numbers[start : start + CHUNK]
+            text = None if self.cell is None else min(self.cell, self.limit)
+            nodes = MAX_NODES + len(part) * len(positions)
+            yield from table.rows(part, positions, Writer(nodes=nodes, text=text, hide=self.hide))
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class Table(ABC):
         return [self.position(name) for name in names] if names else list(range(len(self.columns)))
 
     def rows(self, numbers: Sequence[int], positions: Sequence[int], writer: Writer) -> list[list[Any]]:
-        """Return rows as lists of JSON values."""
+        """Return rows as lists of JSON values; ArgumentsError if the writer takes fewer values than these are."""
+        writer.reserve(len(numbers) * len(positions))
         columns = [[writer.plain(cell) for cell in self.cells(position, numbers)] for position in positions]
         return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in numbers]
 

@@ -106,3 +106,10 @@ def test_scalars_of_numpy_are_plain():
         True,
         "2026-01-02",
     ]
+
+
+def test_more_values_than_fit_are_refused_before_they_are_made():
+    many = np.broadcast_to(np.array(1), (1_000_000, 1_000))
+    with pytest.raises(ArgumentsError, match="1,000,000,000 values are more than can be read at once; name fewer rows"):
+        as_json(many)
+    assert as_json(many, ["0"], range(1)) == [{"0": 1}]
