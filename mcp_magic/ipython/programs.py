@@ -99,7 +99,7 @@ class RunCode:
             await self._free()
             view = _View(self._cells, client.asker, self._masked(agreed))
             try:
-                program = await self._run(agreed)
+                program = await self._run(agreed, view.begin)
             except asyncio.CancelledError:
                 view.end("[nothing: it has gone, and the program was ended]", [])
                 raise
@@ -132,7 +132,7 @@ class RunCode:
                 "ended, or ask the person to interrupt it."
             ) from None
 
-    async def _run(self, code: str) -> Program:
+    async def _run(self, code: str, begin: Callable[[], None]) -> Program:
         """Run a program until it ends, the person interrupts it, or its time is over."""
         shown, is_late, over = Printed(), threading.Event(), threading.Event()
 
@@ -158,6 +158,7 @@ class RunCode:
         threading.Thread(target=expire, name="mcp_magic run_code", daemon=True).start()
         try:
             with interrupts.cancelling(task):
+                begin()
                 return await task
         except asyncio.CancelledError:
             if not interrupts.was_interrupted(task):
@@ -208,7 +209,11 @@ class _View:
         self._head = Part.stack(Part.line(f"{asker} runs the program that you approved:"), code_part(code))
         self._context = copy_context() if cells.latest is None else cells.latest.copy()
         self._show: Callable[[dict[str, Any]], object] = show_below
-        if cells.kernel is not None:
+        self._is_live = cells.kernel is not None
+
+    def begin(self) -> None:
+        """Show the code; from now on Interrupt ends it."""
+        if self._is_live:
             self._show = self._context.run(show_below, bundle([self._head]))
 
     def end(self, text: str, images: list[Media]) -> None:
