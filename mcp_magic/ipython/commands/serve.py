@@ -17,6 +17,8 @@ from mcp_magic.outside.entries import SERVER
 if TYPE_CHECKING:
     import argparse
 
+    from IPython.core.interactiveshell import InteractiveShell
+
     from mcp_magic.outside.serving import KernelServing
 
 
@@ -53,6 +55,7 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
 
         own.append(RunCode(invocation.host, invocation.shell, invocation.cells))
     serving = await invocation.host.serve(port=arguments.port, notebook=notebook, own=own)
+    _run_loop_at_prompt(invocation.shell)
     if file is None:
         return serving
     where = invocation.near(file.path)
@@ -60,6 +63,12 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
         return Text(f"{where} has the server {SERVER!r} already, which is the kernel of its folder.")
     write_file(file.path, file.added(SERVER, serving.table, comment=""))
     return Text(f"{where} has the server {SERVER!r} now, without a secret: it is the kernel of its folder that serves.")
+
+
+def _run_loop_at_prompt(shell: InteractiveShell) -> None:
+    """Let a terminal run the event loop also while it waits for a line, as `%gui asyncio` does; another GUI stays."""
+    if getattr(shell, "pt_app", None) is not None and getattr(shell, "active_eventloop", None) is None:
+        shell.enable_gui("asyncio")
 
 
 async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
