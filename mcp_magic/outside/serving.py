@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traitlets.config import MultipleInstanceError
+
 from mcp_magic.config.parsing import working_directory
 from mcp_magic.display.document import Part, parts_text, show_parts
 from mcp_magic.outside.entries import entries, proxy_table
@@ -134,8 +136,12 @@ def notebook_name(path: str) -> str:
 
 def kernel_id() -> str:
     """Return the id of this kernel in Jupyter; "" outside of Jupyter."""
-    app = getattr(sys.modules.get("ipykernel.kernelapp"), "IPKernelApp", None)
-    if app is None or not app.initialized():
+    application = getattr(sys.modules.get("ipykernel.kernelapp"), "IPKernelApp", None)
+    if application is None or not application.initialized():
         return ""
-    match = re.fullmatch(r"kernel-([\w-]+)\.json", Path(str(app.instance().connection_file)).name)
+    try:
+        app = application.instance()
+    except MultipleInstanceError:  # the application of a terminal, which is initialized as well
+        return ""
+    match = re.fullmatch(r"kernel-([\w-]+)\.json", Path(str(app.connection_file)).name)
     return match[1] if match else ""
