@@ -68,7 +68,7 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
 def _run_loop_at_prompt(shell: InteractiveShell) -> None:
     """Let a terminal run the event loop also while it waits for a line, as `%gui asyncio` does; another GUI stays."""
     if getattr(shell, "pt_app", None) is not None and getattr(shell, "active_eventloop", None) is None:
-        shell.enable_gui("asyncio")
+        shell.enable_gui("asyncio")  # type: ignore[no-untyped-call]
 
 
 async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
