@@ -29,7 +29,7 @@ from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.fields import input_root
 from mcp_magic.schema.resolve import json_equal
-from mcp_magic.values.references import resolve_references
+from mcp_magic.values.references import readable_error, resolve_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -180,6 +180,9 @@ class Planner:
             return
         planned.values = resolved.references
         planned.take(resolved.arguments, input_schema)
+        if planned.problem:  # it quotes values
+            problem = ArgumentsError(planned.problem)
+            planned.problem = str(readable_error(problem, arguments, self.values, input_schema))
         if planned.values:  # a decision is about these values, not about what the variables are later
             text = json.dumps(planned.arguments, sort_keys=True).encode()
             planned.of["values"] = hashlib.sha256(text).hexdigest()[:32]

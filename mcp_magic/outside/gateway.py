@@ -51,7 +51,7 @@ from mcp_magic.calls.call import Call, Progress
 from mcp_magic.config.masking import Masker
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
+from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
 from mcp_magic.loops import soon_on
 from mcp_magic.outside.changes import Changes
 from mcp_magic.outside.clients import Clients
@@ -64,7 +64,7 @@ from mcp_magic.outside.put import PutValue
 from mcp_magic.outside.questions import client_answers
 from mcp_magic.outside.spill import listed_output_schema, spilled
 from mcp_magic.results.results import META as CRASH
-from mcp_magic.values.references import resolve_references, widened_schema
+from mcp_magic.values.references import readable_error, resolve_references, widened_schema
 from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tools import ValueTool, value_tools
 
@@ -461,12 +461,15 @@ class KernelServer:
             values=resolved.references,
         )
         caller = self._host.caller
-        prepared = await caller.prepare(call)
-        exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
-        authorized = await caller.authorize(prepared)
-        exchange.enter("")
-        with passed_on(connection, exchange):
-            result = await caller.send(authorized, Progress(exchange.progressed))
+        try:
+            prepared = await caller.prepare(call)
+            exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
+            authorized = await caller.authorize(prepared)
+            exchange.enter("")
+            with passed_on(connection, exchange):
+                result = await caller.send(authorized, Progress(exchange.progressed))
+        except ArgumentsError as error:
+            raise readable_error(error, arguments, view, tool.input_schema, hide=self._secrets.hide) from None
         return _unsigned(spilled(result, view, self._host.outputs.spill))
 
     async def _call_own(self, tool: OwnTool, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:

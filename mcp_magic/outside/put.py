@@ -24,7 +24,7 @@ PUT_VALUE = Tool(
     title="Put a value into the notebook",
     description="Makes a new variable of the notebook: a list of objects becomes a DataFrame, other JSON stays as it "
     "is. The person is asked. No variable of the person is replaced, but one that you have put is. "
-    'value may be a reference, such as {"$value": "result_3", "columns": ["a"]}.',
+    'value may be a reference, such as {"$value": "result_3", "columns": ["a"]}; what is masked (***) stays so.',
     input_schema={
         "type": "object",
         "properties": {
@@ -64,7 +64,8 @@ class PutValue:
             ArgumentsError: The name or the value cannot be used.
             DeniedError: The person, or a rule, refused.
         """
-        resolved = resolve_references(arguments, values, PUT_VALUE.input_schema, hide=self._hide)
+        # masked, as the client reads what it has put
+        resolved = resolve_references(arguments, values, PUT_VALUE.input_schema, hide=self._hide, masks=True)
         prepared, _ = schema.prepare_arguments(resolved.arguments, PUT_VALUE.input_schema)
         check_put(prepared["name"], prepared["value"])
         name = prepared["name"]

@@ -294,15 +294,19 @@ def cell_text(cell: Any) -> str:
 # Parts of a value by name: members of dicts, named tuples and dataclasses, items of lists, tables of results.
 
 
-def part_of(value: Any, path: str, name: str) -> Any:
+def part_of(value: Any, path: str, name: str) -> tuple[Any, bool]:
     """Return a part of a value: `users.0` is item 0 of member `users`. Attributes of other objects are no parts.
+
+    Returns:
+        The part, and whether it is masked for a reader, as a member on the way has a secret's name.
 
     Raises:
         ArgumentsError: There is no such part; the message has those that there are.
     """
+    is_masked = False
     for _ in range(20):
         if not path:
-            return value
+            return value, is_masked
         items = _item(value, path)
         if items is not None:
             value, path = items
@@ -313,6 +317,7 @@ def part_of(value: Any, path: str, name: str) -> Any:
             near = did_you_mean(key, parts)
             there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else _no_parts(value)
             raise ArgumentsError(f"{one_line(name, 60)} has no part {one_line(key, 60)!r}.{there}")
+        is_masked = is_masked or is_secret_name(key)
         value, path = parts[key], path[len(key) + 1 :]
     raise ArgumentsError(f"{one_line(name, 60)} has no part so deep")
 

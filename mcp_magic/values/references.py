@@ -26,8 +26,9 @@ from mcp_magic.config.masking import estimated_size
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, NoTableError
 from mcp_magic.results.results import ToolResult, argument_value
-from mcp_magic.schema import input_root
+from mcp_magic.schema import input_root, prepare_arguments
 from mcp_magic.schema.resolve import json_key
+from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import path_text
 from mcp_magic.values.classes import bases, loaded
 from mcp_magic.values.plain import Writer
@@ -86,6 +87,7 @@ class _Resolution:
 
     values: Values
     hide: Callable[[str], str]
+    masks: bool
     references: list[Reference] = field(default_factory=list)
     data: dict[Any, Any] = field(default_factory=dict)  # what was read already, by reference and place
     size: int = 0
@@ -115,7 +117,8 @@ class _Resolution:
             key = json_key(reference), form
             if key not in self.data:
                 variable, _, part = name.partition(".")
-                self.data[key] = self.formed(part_of(self.values.get(variable), part, name), selection, form)
+                value, is_masked = part_of(self.values.get(variable), part, name)
+                self.data[key] = self.formed(MASK if is_masked and self.masks else value, selection, form)
             data = self.data[key]
         except ArgumentsError as error:
             raise ArgumentsError(f"{where}: {error}") from None
@@ -164,11 +167,12 @@ class _Resolution:
                     f"{cells:,} cells are too many, the most are {MAX_VALUES:,}; "
                     'take fewer at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
                 )
-        return as_json(value, columns, numbers, writer=self.writer())
+        data = as_json(value, columns, numbers, writer=self.writer())
+        return self.writer(self.hide).plain(data) if self.masks else data
 
-    def writer(self) -> Writer:
+    def writer(self, hide: Callable[[str], str] | None = None) -> Writer:
         """Return what makes a value plain, within limits."""
-        return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True, json_only=True)
+        return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True, json_only=True, hide=hide)
 
 
 def _is_column(value: Any) -> bool:
@@ -185,6 +189,7 @@ def resolve_references(
     schema: Mapping[str, Any] | None = None,
     *,
     hide: Callable[[str], str] = str,
+    masks: bool = False,
 ) -> Resolved:
     """Return arguments in which shared values stand in place of references to them.
 
@@ -193,6 +198,7 @@ def resolve_references(
         values: What the client may read.
         schema: The input schema of the tool.
         hide: Masks known secrets in a text, so that no query can search for them.
+        masks: Whether the values are masked as for a reader, for what the client reads again.
 
     Raises:
         ArgumentsError: A reference cannot be read, or its value is not shared; the message has the path.
@@ -205,9 +211,31 @@ def resolve_references(
             f'a reference stands in the place of one argument, not of all: {{"NAME": {{"{MARK}": "df"}}}}. '
             f"Arguments: {join_names(child.name for child in root.children)}"
         )
-    resolution = _Resolution(values, hide)
+    resolution = _Resolution(values, hide, masks)
     replaced = {name: resolution.walk(value, root.at(name), (name,)) for name, value in arguments.items()}
     return Resolved(replaced, tuple(resolution.references))
+
+
+def readable_error(
+    error: ArgumentsError,
+    arguments: Mapping[str, Any],
+    values: Values,
+    schema: Mapping[str, Any],
+    *,
+    hide: Callable[[str], str] = str,
+) -> ArgumentsError:
+    """Return the error of a tool's schema about arguments with references, as their client may read it.
+
+    Such an error quotes values, and nobody was asked: it is that of the values as they are masked for a reader.
+    """
+    try:
+        resolved = resolve_references(arguments, values, schema, hide=hide, masks=True)
+        if not resolved.references:
+            return error
+        prepare_arguments(resolved.arguments, schema)
+    except ArgumentsError as masked:
+        return masked
+    return ArgumentsError("a value that a reference stands for does not fit; tools/list has what the tool takes")
 
 
 def _read_reference(reference: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

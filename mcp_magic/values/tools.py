@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError
-from mcp_magic.schema.secrets import MASK, is_secret_name
+from mcp_magic.schema.secrets import MASK
 from mcp_magic.values.classes import class_name, is_among
 from mcp_magic.values.images import image_of, is_image, size_of
 from mcp_magic.values.reading import LIMIT, RESULTS, Reader, part_of, row_range
@@ -193,8 +193,7 @@ def _named(arguments: Mapping[str, Any], values: Values) -> tuple[str, Any]:
     if not whole:
         raise ArgumentsError("name is missing; `list_values` lists the names")
     name, _, path = whole.partition(".")
-    value = part_of(values.get(name), path, name)
-    is_masked = any(is_secret_name(part) for part in path.split("."))
+    value, is_masked = part_of(values.get(name), path, name)
     return one_line(whole, 100), MASK if is_masked else value
 
 

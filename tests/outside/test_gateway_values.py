@@ -133,6 +133,26 @@ async def test_a_wrong_call_gets_a_sentence(tool, arguments, message, kernel):
     assert "s3cr3t" not in texts(answer)
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"$value": "config", "columns": ["api_key"]},
+        {"$value": "config.0.api_key"},
+        {"$value": "config.1.api.key"},
+        {"$value": "keys"},
+    ],
+)
+async def test_an_error_quotes_nothing_that_is_masked(reference, host_of_tables):
+    space = {"config": [{"api_key": "s3cr3t"}, {"api.key": "s3cr3t"}], "keys": pd.Series(["s3cr3t"], name="api_key")}
+    values = SharedValues(space)
+    values.share("config", "keys")
+    async with Client(KernelServer(host_of_tables, values).server) as client:
+        answer = await client.call_tool("tables__total", {"numbers": reference})
+    assert answer.is_error
+    assert texts(answer).startswith("numbers")
+    assert "s3cr3t" not in texts(answer)
+
+
 async def test_two_clients_do_not_read_each_others_values(kernel):
     async with served(kernel) as url, Client(url, client_info=Implementation(name="one", version="1")) as one:
         await one.call_tool("tables__customers", {"count": 2_000})

@@ -72,6 +72,17 @@ async def test_a_reference_is_put_as_its_value(host, client, shared, space, aske
     ]
 
 
+@pytest.mark.parametrize(
+    "reference", [{"$value": "config"}, {"$value": "config.api_key"}, {"$value": "keys", "columns": ["api_key"]}]
+)
+async def test_what_is_masked_is_put_masked(reference, host, client, shared, space, asked):
+    space |= {"config": {"api_key": "s3cr3t"}, "keys": [{"api_key": "s3cr3t", "n": 1}]}
+    shared.share("config", "keys")
+    await put(host, client, shared, name="part", value=reference)
+    assert "***" in str(space["part"])
+    assert "s3cr3t" not in str(space["part"])
+
+
 async def test_nothing_is_put_without_a_yes(host, client, shared, space):
     host.consent.add(Rule("deny", ":put_value", reason="not today"))
     before = dict(space)

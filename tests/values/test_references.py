@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, TextContent
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.results import ToolResult
 from mcp_magic.schema import check_arguments, prepare_arguments
-from mcp_magic.values.references import MAX_REFERENCES, resolve_references, widened_schema
+from mcp_magic.values.references import MAX_REFERENCES, readable_error, resolve_references, widened_schema
 from mcp_magic.values.shared import SharedValues
 from tests.support.provider_rules import refusals
 from tests.support.strategies import QUICK, anything_like_a_schema, json_values
@@ -264,6 +264,21 @@ def test_a_query_finds_no_known_secret(client, space):
     hidden = resolve_references({"x": reference}, client, hide=lambda text: text.replace("sesame", "***"))
     assert hidden.arguments == {"x": []}
     assert len(resolve_references({"x": reference}, client).arguments["x"]) == 1
+
+
+def test_an_error_quotes_no_known_secret(client, space):
+    space["text"] = "the password is hunter2"
+    arguments, tool = {"x": {"$value": "text"}}, schema(x={"type": "string", "maxLength": 3})
+    error = readable_error(
+        ArgumentsError("quotes hunter2"), arguments, client, tool, hide=lambda text: text.replace("hunter2", "***")
+    )
+    assert str(error) == "x: expected string, at most 3 characters, got 'the password is ***'"
+    fits = {"x": {"$value": "text"}}, client, schema(x={"type": "string", "maxLength": 19})
+    assert str(readable_error(ArgumentsError("quotes hunter2"), *fits, hide=lambda text: text[:3])) == (
+        "a value that a reference stands for does not fit; tools/list has what the tool takes"
+    )
+    own = ArgumentsError("x: expected string, got 3")
+    assert readable_error(own, {"x": 3}, client, tool) is own
 
 
 def test_a_reference_does_not_stand_for_all_arguments(client):

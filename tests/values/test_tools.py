@@ -142,6 +142,8 @@ def test_a_query_reads_on_where_the_answer_ended():
 def test_parts_with_a_secrets_name_are_masked():
     values = Namespace(config={"api_key": "sk-1", "deep": {"password": "sesame", "n": [1]}}, flat={"token": "sk-1"})
     assert answer("read_value", values, name="config.api_key") == "[lines 0 to 0 of 1]\n***"
+    dotted = Namespace(config={"api.key": "sk-1"})
+    assert answer("read_value", dotted, name="config.api.key") == "[lines 0 to 0 of 1]\n***"
     assert "sk-1" not in answer("read_value", values, name="config")
     assert "sesame" not in answer("describe_value", values, name="config")
     assert answer("read_value", values, name="flat") == "[rows 0 to 0 of 1]\nkey,value\ntoken,***"
