@@ -24,7 +24,7 @@ from mcp_magic.errors import CommandError, ConfigError, UnknownServerError
 from mcp_magic.loops import on_own_loop_unless_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, MutableMapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
@@ -67,8 +67,6 @@ class NotebookHost(CoreHost):
     """
 
     registry_address = ""
-    _namespace: tuple[MutableMapping[str, Any] | None, Mapping[str, Any]] = (None, {})
-
     _serving: KernelServing | None = None
 
     @property
@@ -117,17 +115,12 @@ class NotebookHost(CoreHost):
     def values(self) -> SharedValues:
         """The variables that agents outside may read: `host.values.share("df")`, `host.values.stop("df")`.
 
-        The kernel's own host has the variables of the notebook; another has those of `share_from`, by default none.
+        The kernel's own host has the variables of the notebook; another has none before
+        `host.values.attach(namespace)`.
         """
         from mcp_magic.values.shared import SharedValues
 
-        return SharedValues(*self._namespace)
-
-    def share_from(self, namespace: MutableMapping[str, Any], hidden: Mapping[str, Any] | None = None) -> None:
-        """Let `values` share variables of a namespace; `hidden` are names that a shell has put there, with values."""
-        self._namespace = namespace, hidden or {}
-        if "values" in vars(self):
-            self.values.attach(*self._namespace)
+        return SharedValues()
 
     @property
     def serving(self) -> KernelServing | None:
@@ -348,20 +341,8 @@ class NotebookHost(CoreHost):
         else:
             spec, name = resolve_target(target, **options)
             other = spec.where
-            later = await self._interface_of(spec, free_name(name, self.connections))
+            later = await _interface_of(self, spec, free_name(name, self.connections))
         return listed_changes(interface_changes(interface, later), f"from {server} to {other}", connection.outdated)
-
-    async def _interface_of(self, spec: Spec, name: str) -> dict[str, Any]:
-        """Return the interface of a server that is not connected."""
-        from mcp_magic.server.snapshot import interface_of
-
-        connection = self.make(name, replace(spec, reconnect=False))
-        try:
-            await connection.open()
-            self.registry.keep_until_closed(connection)
-            return await interface_of(connection)
-        finally:
-            await connection.close()
 
     async def export(
         self,
@@ -398,19 +379,10 @@ class NotebookHost(CoreHost):
         writer_of(kind, path)
         if isinstance(source, Path):
             recording = recorded(source, server, last)
-            recording = replace(recording, spec=self._spec_of(recording.server, recording.transport))
+            recording = replace(recording, spec=_spec_of(self, recording.server, recording.transport))
         else:
             recording = await traced(self[source], self.trace.entries(source), last)
         return await write_out(recording, kind, path, variables=variables, reports=self.reports)
-
-    def _spec_of(self, name: str, transport: str) -> Spec | None:
-        """Return how to reach a server of this name that is connected or that the folder declares; None if none is."""
-        spec = self[name].spec if name in self else None
-        if spec is None:
-            with suppress(ConfigError):
-                servers = load_declaration(find_declaration(working_directory())).servers
-                spec = next((entry.spec for key, entry in servers.items() if slug(key) == name), None)
-        return spec if spec is not None and spec.transport == transport else None
 
     async def surface(self, source: Any, *, server: str | None = None, **options: Any) -> Surface:
         """Return the tools of a server as a model sees them, to be edited and given to an agent or an evaluation.
@@ -432,7 +404,7 @@ class NotebookHost(CoreHost):
 
         if isinstance(source, Path):
             interface = read_snapshot(source, server or "SERVER")
-            connection = self[server] if server is not None else self._server_of(source, interface)
+            connection = self[server] if server is not None else _server_of(self, source, interface)
             return Surface(connection, await connection.listing("tools"), snapshot_tools(interface), source.name)
         connection = self[source if server is None else server]
         tools = await connection.listing("tools")
@@ -442,21 +414,8 @@ class NotebookHost(CoreHost):
             shown = {tool.name: tool for tool in await self[source].listing("tools")}
             return Surface(connection, tools, shown, source)
         spec, name = resolve_target(source, **options)
-        interface = await self._interface_of(spec, free_name(name, self.connections))
+        interface = await _interface_of(self, spec, free_name(name, self.connections))
         return Surface(connection, tools, snapshot_tools(interface), spec.where)
-
-    def _server_of(self, path: Path, interface: Mapping[str, Any]) -> Connection:
-        """Return the connected server that a snapshot is of, by what it calls itself."""
-        about = interface.get("server")
-        own_name = about.get("name") if isinstance(about, dict) else None
-        same = [c for c in self.find() if c.server_info is not None and c.server_info.name == own_name]
-        if len(same) == 1:
-            return same[0]
-        problem = f"{len(same) or 'no'} connected server{'s' if same else ''} of the name {own_name!r}"
-        raise UnknownServerError(
-            f"{path.name}: {problem}, as it is in the snapshot; say whose tools are called: server='NAME'. "
-            f"Connected: {join_names(self)}"
-        )
 
     async def bench(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Bench:
         """Measure a tool; `Bench.check` fails where the figures break a bound.
@@ -584,27 +543,64 @@ class NotebookHost(CoreHost):
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""
-        atexit.unregister(self._close_now)
-        atexit.register(self._close_now)
+        atexit.register(_close, self)  # again, it finds nothing to close
 
-    def _close_now(self) -> None:
-        loop = self.loop
-        if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self.registry.closing):
-            return
-        stdio: Any = sys.modules.get("mcp.client.stdio")
-        if stdio is not None:
-            stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
 
-        async def close() -> None:
-            with suppress(Exception):  # the interpreter is exiting, so no message could be read
-                await asyncio.wait_for(self.close(), EXIT_SECONDS)
+async def _interface_of(host: NotebookHost, spec: Spec, name: str) -> dict[str, Any]:
+    """Return the interface of a server that is not connected."""
+    from mcp_magic.server.snapshot import interface_of
 
-        closing = loop.create_task(close())
-        # ipykernel's shutdown has scheduled another `loop.stop()`, which interrupts the first run.
-        for _ in range(3):
-            with suppress(RuntimeError):
-                loop.run_until_complete(closing)
-                break
+    connection = host.make(name, replace(spec, reconnect=False))
+    try:
+        await connection.open()
+        host.registry.keep_until_closed(connection)
+        return await interface_of(connection)
+    finally:
+        await connection.close()
+
+
+def _spec_of(host: NotebookHost, name: str, transport: str) -> Spec | None:
+    """Return how to reach a server of this name that is connected or that the folder declares; None if none is."""
+    spec = host[name].spec if name in host else None
+    if spec is None:
+        with suppress(ConfigError):
+            servers = load_declaration(find_declaration(working_directory())).servers
+            spec = next((entry.spec for key, entry in servers.items() if slug(key) == name), None)
+    return spec if spec is not None and spec.transport == transport else None
+
+
+def _server_of(host: NotebookHost, path: Path, interface: Mapping[str, Any]) -> Connection:
+    """Return the connected server that a snapshot is of, by what it calls itself."""
+    about = interface.get("server")
+    own_name = about.get("name") if isinstance(about, dict) else None
+    same = [c for c in host.find() if c.server_info is not None and c.server_info.name == own_name]
+    if len(same) == 1:
+        return same[0]
+    problem = f"{len(same) or 'no'} connected server{'s' if same else ''} of the name {own_name!r}"
+    raise UnknownServerError(
+        f"{path.name}: {problem}, as it is in the snapshot; say whose tools are called: server='NAME'. "
+        f"Connected: {join_names(host)}"
+    )
+
+
+def _close(host: NotebookHost) -> None:
+    loop = host.loop
+    if loop is None or loop.is_closed() or loop.is_running() or not (len(host) or host.registry.closing):
+        return
+    stdio: Any = sys.modules.get("mcp.client.stdio")
+    if stdio is not None:
+        stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
+
+    async def close() -> None:
+        with suppress(Exception):  # the interpreter is exiting, so no message could be read
+            await asyncio.wait_for(host.close(), EXIT_SECONDS)
+
+    closing = loop.create_task(close())
+    # ipykernel's shutdown has scheduled another `loop.stop()`, which interrupts the first run.
+    for _ in range(3):
+        with suppress(RuntimeError):
+            loop.run_until_complete(closing)
+            break
 
 
 Host = NotebookHost  # the public name of `NotebookHost`: `mcp_magic.Host`

@@ -67,7 +67,7 @@ class MCPMagics(Magics, Settings):
 
         host.loop = host.loop or self.loop
         host.close_at_exit()
-        host.share_from(self.shell.user_ns, self.shell.user_ns_hidden)
+        host.values.attach(self.shell.user_ns, self.shell.user_ns_hidden)
         self.pass_on()
         self.asking = Asking(self.cells, self, host)
         self.asking.install(lambda: self.model)
