@@ -117,6 +117,7 @@ class _TracedCalls:
         self._recorder = recorder
         self._remark = remark
         self._ids = {OUT: 0, IN: 0}
+        self._waits: set[Any] = set()  # an anyio.CancelScope for each request without an answer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._dispatcher, name)
@@ -139,7 +140,7 @@ class _TracedCalls:
         if direction == OUT and (attempt := current_attempt.get()) is not None:
             attempt.sends(awaited)
         try:
-            answer = awaited.result = await answering
+            answer = awaited.result = await (self._until_closed(answering) if direction == OUT else answering)
         except Exception as error:
             problem = {"code": getattr(error, "code", INTERNAL_ERROR), "message": str(error)}
             if (data := getattr(error, "data", None)) is not None:
@@ -150,6 +151,20 @@ class _TracedCalls:
         if direction == OUT:
             answer = awaited.result = read_texts(answer, self._remark)
         return answer
+
+    async def _until_closed(self, answering: Awaitable[Any]) -> Any:
+        """Await an answer, but not longer than the session: the SDK runs the server's function within the request."""
+        from anyio import CancelScope
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        with CancelScope() as wait:
+            self._waits.add(wait)
+            try:
+                return await answering
+            finally:
+                self._waits.discard(wait)
+        raise MCPError(code=CONNECTION_CLOSED, message="Connection closed")
 
     def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Awaitable[Any]:
         number = opts.get("request_id") if opts else None
@@ -181,7 +196,11 @@ class _TracedCalls:
             params = read_notification(method, read_texts(params, self._remark), self._remark)
             return on_notify(context, method, params)  # type: ignore[no-any-return]
 
-        await self._dispatcher.run(requested, notified, traced_intercept, **options)
+        try:
+            await self._dispatcher.run(requested, notified, traced_intercept, **options)
+        finally:
+            for wait in [*self._waits]:
+                wait.cancel()
 
 
 # Stray answers: answers whose id matches no pending request.

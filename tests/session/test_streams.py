@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.errors import ConnectError, InvalidResponseError, RequestTimeoutError
+from mcp_magic.errors import ConnectError, InvalidResponseError, RequestTimeoutError, SessionClosedError
 from mcp_magic.session import stdio
 from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import ErrorContext, Wire
@@ -168,3 +169,25 @@ async def test_a_too_long_line_with_its_id_last_ends_its_call(host, monkeypatch)
         error = await outcome(connection, "too_long_id_last")
         assert "the answer has more than 1,048,576 bytes in its line, and was not read to its end" in str(error)
         assert await outcome(connection, "right") == "right"
+
+
+@pytest.mark.parametrize("options", [{}, {"protocol": "handshake"}], ids=["discovered", "handshake"])
+async def test_a_call_in_this_process_ends_with_its_session(host, options):
+    server, reached, ended = MCPServer("s"), asyncio.Event(), asyncio.Event()
+
+    @server.tool()
+    async def hang() -> str:
+        reached.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    connection = await host.connect(server, name="s", **options)
+    call = asyncio.create_task(connection.call("hang"))
+    await reached.wait()
+    await host.disconnect("s")
+    with pytest.raises(SessionClosedError, match="the session has ended before the answer came"):
+        await asyncio.wait_for(call, 30)
+    await asyncio.wait_for(ended.wait(), 30)
