@@ -1,9 +1,10 @@
-"""`python -m mcp_magic proxy` as a process, with clients of the SDK and one of lines, and kernels that serve."""
+"""`python -m mcp_magic proxy`, in this process and as one, with clients of the SDK and one of lines, and kernels."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types.version
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import ToolsListChanged
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, jsonrpc_message_adapter
 from pydantic import BaseModel
 
 from mcp_magic import Host
@@ -42,6 +45,9 @@ def mode(request):
 def folder(tmp_path, monkeypatch):
     """The folder of the notebook, where the client runs."""
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(variable, UNREACHABLE)
+    monkeypatch.setattr(proxy, "LOOK_SECONDS", 0.05)
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
@@ -102,13 +108,40 @@ async def serving(name="one", **environment):
         await served.stop()
 
 
-def parameters(folder, *words):
-    variables = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"), UNREACHABLE)
-    variables["JUPYTER_RUNTIME_DIR"] = os.environ["JUPYTER_RUNTIME_DIR"]
-    return StdioServerParameters(command=sys.executable, args=[*PROXY, *words], cwd=folder, env=variables)
+@asynccontextmanager
+async def transport(words):
+    """A proxy in this process, with the lines that it would read and write."""
+    to_client, received = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    sent, to_proxy = anyio.create_memory_object_stream[SessionMessage](math.inf)
+    loop = asyncio.get_running_loop()
+
+    async def lines():
+        async for item in to_proxy:
+            yield item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+    def write(line):
+        message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        loop.call_soon_threadsafe(to_client.send_nowait, message)
+
+    running = asyncio.create_task(Proxy(proxy.read_options(words), write).run(lines()))
+    async with to_proxy, to_client, received:
+        async with sent:
+            yield received, sent
+        await running
 
 
 def connected(folder, *words, **options):
+    """Connect a client to a proxy in this process."""
+    return Client(transport(["--folder", str(folder), *words]), **options)
+
+
+def parameters(folder, *words):
+    variables = {name: os.environ[name] for name in ("JUPYTER_RUNTIME_DIR", "HTTP_PROXY", "http_proxy", "ALL_PROXY")}
+    return StdioServerParameters(command=sys.executable, args=[*PROXY, *words], cwd=folder, env=variables)
+
+
+def started(folder, *words, **options):
+    """Connect a client to a proxy that it starts."""
     return Client(stdio_client(parameters(folder, *words)), **options)
 
 
@@ -139,7 +172,7 @@ async def test_client_of_each_era_gets_the_kernel(folder, mode):
     async def progressed(progress, total, message):
         steps.append((progress, message))
 
-    async with serving(), connected(folder, mode=mode) as client:
+    async with serving(), started(folder, mode=mode) as client:
         assert client.server_info.name == "one"
         assert await tools(client) == ["who", "hold", "steps", "greet"]
         assert text(await client.call_tool("who", {})) == "one"
@@ -262,7 +295,7 @@ async def test_call_in_flight_fails_when_the_kernel_restarts(folder, mode):
             assert text(await client.call_tool("who", {})) == "two"
 
 
-async def test_killed_kernel_is_left_for_the_next(folder, mode):
+async def test_killed_kernel_is_left_for_the_next(folder):
     """A real process that is killed: it deletes nothing, and the next one has another port and token."""
     code = (
         "import asyncio\nfrom mcp.server.mcpserver import MCPServer\n"
@@ -276,7 +309,7 @@ async def test_killed_kernel_is_left_for_the_next(folder, mode):
     try:
         assert program.stdout is not None
         assert await program.stdout.readline() == b"serves\n"
-        async with connected(folder, mode=mode) as client:
+        async with connected(folder, mode="legacy") as client:
             assert text(await client.call_tool("who", {})) == "killed"
             program.kill()
             await program.wait()
@@ -474,20 +507,21 @@ async def test_agent_uses_one_of_several(folder, mode):
             assert text(await client.call_tool("who", {})) == name
 
 
-async def test_line_names_the_kernel_and_says_what_is_wrong(folder, tmp_path):
+async def test_line_names_the_kernel_and_says_what_is_wrong(folder, tmp_path, capsys):
     async with (
         serving("one", JPY_SESSION_NAME="one.ipynb"),
         serving("two", JPY_SESSION_NAME="two.ipynb"),
-        connected(tmp_path, "--folder", str(folder), "--kernel=two") as client,
+        started(tmp_path, "--folder", str(folder), "--kernel=two") as client,
     ):
         assert text(await client.call_tool("who", {})) == "two"
-    for words, said in (
+    for words, problem in (
         (["--port", "1"], "takes --folder FOLDER and --kernel NOTEBOOK, not '--port'"),
         (["--kernel"], "--kernel takes a value"),
     ):
-        done = subprocess.run([sys.executable, *PROXY, *words], capture_output=True, text=True, check=False)  # it ends
-        assert (done.returncode, done.stdout) == (2, "")
-        assert said in done.stderr
+        assert proxy.main(words) == 2
+        out, problems = capsys.readouterr()
+        assert out == ""
+        assert problem in problems
 
 
 # Strangers
@@ -524,7 +558,7 @@ async def test_stranger_at_the_port_gets_no_token_and_no_request(folder, mode, r
             served.token_file.with_name(f"kernel-{port}.token").touch(0o600)
             served.token_file.with_name(f"kernel-{port}.token").write_text(token)
             announce(port, folder=folder / "near", notebook="", kernel="", started="2026-01-02T03:04:05.678")
-            async with connected(folder, "--folder", str(folder / "near"), mode=mode) as client:
+            async with connected(folder / "near", mode=mode) as client:
                 assert await tools(client) == ["find_kernels"]
                 assert text(await client.call_tool("who", {})) == NONE_SERVES
         assert b"GET /proof?nonce=" in stranger.heard
@@ -574,6 +608,6 @@ def test_versions_are_those_of_the_sdk():
     assert proxy.MODERN == mcp_types.version.MODERN_PROTOCOL_VERSIONS
 
 
-def test_help_says_what_it_is():
-    done = subprocess.run([sys.executable, *PROXY, "--help"], capture_output=True, text=True, check=True)
-    assert "An MCP server over stdio that is the running kernel of this folder" in done.stdout
+def test_help_says_what_it_is(capsys):
+    assert proxy.main(["--help"]) == 0
+    assert "An MCP server over stdio that is the running kernel of this folder" in capsys.readouterr().out
