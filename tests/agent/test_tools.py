@@ -11,6 +11,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mcp_magic.agent.tools import Registry, tool_costs
 from mcp_magic.langchain.tools import langchain_tools
+from mcp_magic.outside.put import PUT_VALUE
+from mcp_magic.values.references import widened_schema
+from mcp_magic.values.tools import value_tools
 from tests import environments
 from tests.support.agents import add_server
 from tests.support.bundled import command, load
@@ -38,6 +41,18 @@ async def test_providers_accept_every_tool_with_its_schema(host, tmp_path):
         assert untitled(sent) == untitled({"properties": {}, **offer.tool.input_schema})
     langchain = [convert_to_openai_tool(tool) for tool in langchain_tools(*host.find())]
     assert len(json.dumps(functions)) <= len(json.dumps(langchain)), "they cost as much as with LangChain at most"
+
+
+def test_providers_accept_the_tools_of_values_and_references():
+    kinds = {
+        "rows": {"type": "array", "items": {"type": "object"}},
+        "data": {"type": "object"},
+        "name": {"type": "string"},
+    }
+    referring = widened_schema({"type": "object", "properties": kinds, "required": ["rows"]})
+    put = {"name": "put_value", "description": PUT_VALUE.description, "parameters": PUT_VALUE.input_schema}
+    functions = [*(tool.function for tool in value_tools()), put]
+    assert refusals([*functions, {"name": "tool", "description": "x", "parameters": referring}]) == []
 
 
 def untitled(schema: Any) -> Any:

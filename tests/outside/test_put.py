@@ -8,10 +8,9 @@ from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, DeniedError
 from mcp_magic.outside.clients import Clients
-from mcp_magic.outside.put import PUT_VALUE, PutValue
+from mcp_magic.outside.put import PutValue
 from mcp_magic.values.shared import SharedValues
 from tests.support.hosts import host as host
-from tests.support.provider_rules import refusals
 
 
 @pytest.fixture
@@ -129,8 +128,3 @@ async def test_wrong_arguments_are_not_asked_about(arguments, message, host, cli
         await put(host, client, shared, **arguments)
     assert message in str(caught.value)
     assert asked == []
-
-
-def test_no_provider_refuses_the_definition():
-    function = {"name": "put_value", "description": PUT_VALUE.description, "parameters": PUT_VALUE.input_schema}
-    assert refusals([function]) == []

@@ -16,7 +16,6 @@ from mcp_magic.results.results import ToolResult
 from mcp_magic.schema import check_arguments, prepare_arguments
 from mcp_magic.values.references import MAX_REFERENCES, readable_error, resolve_references, widened_schema
 from mcp_magic.values.shared import SharedValues
-from tests.support.provider_rules import refusals
 from tests.support.strategies import QUICK, anything_like_a_schema, json_values
 
 ROWS = {"type": "array", "items": {"type": "object"}}
@@ -370,11 +369,6 @@ def test_a_schema_that_takes_any_object_says_so_only():
 )
 def test_other_schemas_stay_as_they_are(tool):
     assert widened_schema(tool) == tool
-
-
-def test_no_provider_refuses_what_is_said():
-    tool = widened_schema(schema(rows=ROWS, numbers=NUMBERS, data={"type": "object"}, name={"type": "string"}))
-    assert refusals([{"name": "tool", "description": "x", "parameters": tool}]) == []
 
 
 @QUICK
