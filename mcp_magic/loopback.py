@@ -112,6 +112,10 @@ class LoopbackServer:
             task.cancel()
 
 
+CLIENT_HEADER = "mcp-magic-client"
+"""Tells clients of one name apart that have no session, as since 2026-07-28: the stdio proxy sends it."""
+
+
 def proof_of(token: str, port: int, nonce: str) -> str:
     """Return what only a server with this token at this port answers to a nonce; see `server/http.py`."""
     return hmac.new(token.encode(), f"mcp_magic {HOST}:{port} {nonce}".encode(), "sha256").hexdigest()

@@ -23,7 +23,6 @@ from mcp_magic.consent.values import (
     is_large,
     note_line,
     noted,
-    path_text,
     referenced,
     resolved,
     unchanged,
@@ -67,7 +66,7 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import kept_root
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.schema.validate import unfit
+from mcp_magic.schema.validate import path_text, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -243,14 +242,14 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return a call on one line, secrets masked and long values cut."""
-    return f"{in_line(request.label, MAX_NAME)}({call_line(_noted(request, arguments), request.definition)})"
+    return f"{in_line(request.label, MAX_NAME)}({call_line(_with_notes(request, arguments), request.definition)})"
 
 
 def _present(request: Request, arguments: Mapping[str, Any]) -> Sequence[ValueNote]:
     return unchanged(request.values, request.arguments, arguments)
 
 
-def _noted(request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_notes(request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments with a line of text for each large value of the notebook."""
     return noted(arguments, _present(request, arguments)) if request.values else arguments
 
@@ -356,13 +355,13 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], opened: Collection
     if request.asker == PERSON or request.program:
         return []
     long = _long(request, arguments)
-    hidden = _long_hidden((part.path, part.value) for part in hidden_of(request, _noted(request, arguments)))
+    hidden = _long_hidden((part.path, part.value) for part in hidden_of(request, _with_notes(request, arguments)))
     return [(name, value) for name, value in [*long, *hidden] if name not in opened]
 
 
 def _long(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the arguments that are drawn cut."""
-    return [*long_arguments(_noted(request, arguments), request.definition).items()]
+    return [*long_arguments(_with_notes(request, arguments), request.definition).items()]
 
 
 def _large(request: Request, arguments: Mapping[str, Any], masked: _Masked) -> list[tuple[str, Any]]:
@@ -455,7 +454,7 @@ def _arguments_part(
     hidden = hidden_note(masked.hidden(arguments))
     drawn = _values_drawn(request, arguments, masked)
     before, after = (
-        {name: value for name, value in _noted(request, values).items() if name not in without}
+        {name: value for name, value in _with_notes(request, values).items() if name not in without}
         for values in (request.arguments, arguments)
     )
     request = replace(request, arguments=before, values=())

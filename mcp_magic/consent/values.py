@@ -56,18 +56,6 @@ def note_line(note: ValueNote) -> str:
     return f"{in_line(note.name, MAX_NAME)}: {in_line(note.shape, MAX_SHAPE)}"
 
 
-def path_text(path: Path) -> str:
-    """Return a path as text.
-
-    >>> path_text(("items", 0, "data"))
-    'items[0].data'
-    """
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-    return text
-
-
 def value_at(arguments: Any, path: Path) -> Any:
     """Return the value at a path; an object that equals nothing if there is none."""
     for step in path:

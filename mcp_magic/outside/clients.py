@@ -63,7 +63,7 @@ class Client:
     running: int = 0
     last: float = 0.0
     starts: float = field(default=0.0, repr=False)  # calls of the last minute, falling evenly
-    counted: float = field(default=0.0, repr=False)  # when `starts` was counted
+    as_of: float = field(default=0.0, repr=False)  # when `starts` was counted
     forgotten: bool = False
 
     @property
@@ -105,11 +105,11 @@ class Clients:
             DeniedError: There are too many that are busy.
         """
         with self._lock:
-            client, gone = self._clients.get(key), None
+            client, idlest = self._clients.get(key), None
             if client is None:
                 if len(self._clients) >= MAX_CLIENTS:
-                    gone = self._idlest()
-                    del self._clients[gone.key]
+                    idlest = self._idlest()
+                    del self._clients[idlest.key]
                 client = Client(
                     key,
                     self._free_name(claimed_name(name)),
@@ -118,8 +118,8 @@ class Clients:
                 )
                 client.last = self._clock()
                 self._clients[key] = client
-        if gone is not None:
-            self._forget(gone)
+        if idlest is not None:
+            self._forget(idlest)
         return client
 
     def leave(self, key: str) -> None:
@@ -152,8 +152,8 @@ class Clients:
             )
             raise DeniedError(f"nothing was called: {reason}", reason)
         now = self._clock()
-        client.starts = max(0.0, client.starts - (now - client.counted) * MAX_STARTS / MINUTE)
-        client.last = client.counted = now
+        client.starts = max(0.0, client.starts - (now - client.as_of) * MAX_STARTS / MINUTE)
+        client.last = client.as_of = now
         if client.starts + 1 > MAX_STARTS:
             seconds = (client.starts + 1 - MAX_STARTS) * MINUTE / MAX_STARTS
             reason = f"you made {MAX_STARTS} calls within a minute; call again in {duration(max(1, round(seconds)))}"
@@ -175,9 +175,9 @@ class Clients:
 
     def _free_name(self, name: str) -> str:
         """Return a name that no other client has, however it is written."""
-        taken = {client.name.casefold() for client in self._clients.values()}
+        names = {client.name.casefold() for client in self._clients.values()}
         free, number = name, 1
-        while free.casefold() in taken:
+        while free.casefold() in names:
             number += 1
             free = f"{name} ({number})"
         return free

@@ -46,7 +46,7 @@ TELL_SECONDS = 1.0  # seconds after which a client is told what its call waits f
 
 BUSY = "the kernel runs a cell"  # what a request waits for that the kernel has not come round to
 
-MOST_ITEMS = 1000  # progress and log messages that wait for a slow client; more are dropped
+MAX_ITEMS = 1000  # progress and log messages that wait for a slow client; more are dropped
 STEP = 1e-6  # what progress grows by where nothing else makes it grow: it must never stand still
 
 LEVEL = "mcp_magic log level"  # the key in the state of a connection of the level that its client has set
@@ -55,7 +55,7 @@ USUAL = "info"  # the level of a client that has set none
 
 ANSWER_SECONDS = 600.0  # seconds that a client has to go on with a call that asks it something
 
-MOST_OPEN = 256  # calls that may wait for the answers of clients
+MAX_OPEN = 256  # calls that may wait for the answers of clients
 
 QUESTION = "question"  # the name of the one question in a result that asks for input
 
@@ -125,12 +125,12 @@ class Exchange:
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress on."""
-        if self._items.qsize() < MOST_ITEMS:
+        if self._items.qsize() < MAX_ITEMS:
             self._put(_Progress(progress, total, message))
 
     def log(self, level: str, logger: str, data: Any) -> None:
         """Pass a log message on."""
-        if self._items.qsize() < MOST_ITEMS:
+        if self._items.qsize() < MAX_ITEMS:
             self._put(_Log(level, logger, data))
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -262,7 +262,7 @@ class OpenQuestions:
 
     def add(self, exchange: Exchange, owner: Hashable) -> str:
         """Keep an exchange until its `owner` goes on with it, for some minutes; return its new name."""
-        while len(self._open) >= MOST_OPEN:
+        while len(self._open) >= MAX_OPEN:
             self._give_up(next(iter(self._open)))
         state = secrets.token_urlsafe(24)
         ends = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._give_up, state)
@@ -271,8 +271,8 @@ class OpenQuestions:
 
     def take(self, state: str, owner: Hashable) -> Exchange:
         """Return the exchange of a name. Raises MCPError if its owner has none of this name (any more)."""
-        exchange, whose, ends = self._open.get(state, (None, None, None))
-        if exchange is None or ends is None or whose != owner:
+        exchange, holder, ends = self._open.get(state, (None, None, None))
+        if exchange is None or ends is None or holder != owner:
             raise MCPError(INVALID_PARAMS, "the question is no longer open, and its call was cancelled; call again")
         del self._open[state]
         ends.cancel()

@@ -52,6 +52,7 @@ from mcp_magic.config.masking import Masker
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
+from mcp_magic.loopback import CLIENT_HEADER
 from mcp_magic.loops import soon_on
 from mcp_magic.outside.changes import Changes
 from mcp_magic.outside.clients import Clients
@@ -59,9 +60,10 @@ from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions
 from mcp_magic.outside.kernel import PATIENCE_SECONDS, Kernel
 from mcp_magic.outside.listing import METHODS, Listings
 from mcp_magic.outside.logs import passed_on
-from mcp_magic.outside.offer import KERNEL, Offer
+from mcp_magic.outside.offer import Offer
 from mcp_magic.outside.put import PutValue
 from mcp_magic.outside.questions import client_answers
+from mcp_magic.outside.runtime import KERNEL
 from mcp_magic.outside.spill import listed_output_schema, spilled
 from mcp_magic.results.results import META as CRASH
 from mcp_magic.values.references import readable_error, resolve_references, widened_schema
@@ -99,8 +101,6 @@ such as result_3, which can be read and passed on likewise.
 - put_value makes a variable of the notebook.
 - The person is asked about calls in the notebook, so an answer may take a while, or be no. While the kernel runs a \
 cell, calls wait."""
-
-HEADER = "mcp-magic-client"  # tells the clients of one name apart that have no session: the proxy sends it
 
 BROKEN = "the kernel's server failed; what was called may have run. The log of the kernel says why."
 
@@ -236,7 +236,7 @@ class KernelServer:
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             headers = dict(scope.get("headers") or ())
-            proxy = headers.get(HEADER.encode(), b"").decode("latin-1")
+            proxy = headers.get(CLIENT_HEADER.encode(), b"").decode("latin-1")
             if scope.get("method") == "DELETE" and proxy and b"mcp-session-id" not in headers:
                 self._leave(proxy)
                 await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -298,7 +298,7 @@ class KernelServer:
             key = f"stream {name}" if modern else f"stream {id(connection_of(context.session))}"
         elif not modern:
             key = f"session {headers.get('mcp-session-id', '')}"
-        elif proxy := headers.get(HEADER, ""):
+        elif proxy := headers.get(CLIENT_HEADER, ""):
             key = f"proxy {proxy[:200]} {name}"
         else:
             key = f"http {name}"
@@ -379,12 +379,12 @@ class KernelServer:
         except ProtocolError as error:
             raise MCPError(error.code, str(error), error.data) from None
         except MCPMagicError as error:  # something that the agent can read and do something about
-            result = _failed(error.whole)
+            result = _error_result(error.whole)
         except MCPError:
             raise
         except Exception:
             logger.exception("a call of %s failed", one_line(params.name, 100))
-            result = _failed(BROKEN)
+            result = _error_result(BROKEN)
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS and isinstance(result, CallToolResult):
             return _of_handshake(result)
         return result
@@ -422,10 +422,9 @@ class KernelServer:
 
     def _prompt(self, name: str) -> Item:
         if (item := self._offer().prompts.get(name)) is None:
-            shown = one_line(name, 100)
-            raise MCPError(
-                INVALID_PARAMS, f"there is no prompt {shown!r} (any more); prompts/list names those there are"
-            )
+            name = one_line(name, 100)
+            problem = f"there is no prompt {name!r} (any more); prompts/list names those there are"
+            raise MCPError(INVALID_PARAMS, problem)
         return item
 
     async def _passed(self, answer: Coroutine[Any, Any, Any]) -> Any:
@@ -532,7 +531,7 @@ async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyRe
     return EmptyResult()
 
 
-def _failed(text: str) -> CallToolResult:
+def _error_result(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 

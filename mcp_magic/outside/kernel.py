@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 60.0  # seconds that a request waits for a kernel that runs a cell
 
-_ENDED = "the kernel has ended or restarts. Nothing was called; connect again."
-_CUT = "the kernel has ended or restarts. What was called may have run; connect again."
+_NOT_CALLED = "the kernel has ended or restarts. Nothing was called; connect again."
+_MAY_HAVE_RUN = "the kernel has ended or restarts. What was called may have run; connect again."
 
 
 class BusyError(SessionError):
@@ -72,7 +72,7 @@ class Kernel:
         try:
             loop.call_soon_threadsafe(turn.begin)
         except RuntimeError:
-            raise SessionError(_ENDED) from None
+            raise SessionError(_NOT_CALLED) from None
         return turn
 
 
@@ -103,9 +103,9 @@ class Turn:
         """Begin the work: the loop calls it."""
         if self._claim.set_running_or_notify_cancel():
             self._task = self._loop.create_task(self._work(), name="mcp_magic outside")
-            self._task.add_done_callback(self._ended)
+            self._task.add_done_callback(self._on_end)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_end(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             task.exception()  # retrieved: the request may be over
         self._end(self)
@@ -118,7 +118,7 @@ class Turn:
             SessionError: The kernel has ended.
         """
         if self._loop.is_closed():
-            raise SessionError(_ENDED if self._withdraw() else _CUT)
+            raise SessionError(_NOT_CALLED if self._withdraw() else _MAY_HAVE_RUN)
         seconds = time.monotonic() - self._since
         if not self.has_begun and seconds >= self._patience() and self._withdraw():
             raise BusyError(

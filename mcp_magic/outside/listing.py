@@ -54,11 +54,11 @@ class Listings:
         if definition is not item.definition:
             if len(self._forms) >= _MOST:
                 self._forms.clear()
-            form = _readable(kind, self._named(kind, item), version)
+            form = _readable(kind, self._renamed(kind, item), version)
             self._forms[key] = item.definition, form
         return form
 
-    def _named(self, kind: str, item: Item) -> dict[str, Any]:
+    def _renamed(self, kind: str, item: Item) -> dict[str, Any]:
         form = _json(item.definition)
         if kind == "tools":
             return self._adapt({**form, "name": item.name})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp_magic.protocol import LogMessage
     from mcp_magic.session.connection import Connection
 
-OURS = "mcp_magic"  # the logger of what mcp_magic itself notes about a session, for the person
+OWN = "mcp_magic"  # the logger of what mcp_magic itself notes about a session, for the person
 
 _exchange: ContextVar[Exchange | None] = ContextVar("mcp_magic_exchange", default=None)
 
@@ -28,7 +28,7 @@ def passed_on(connection: Connection, exchange: Exchange) -> Iterator[None]:
 
     def take(message: LogMessage) -> None:
         cause = _exchange.get()
-        if message.logger != OURS and (cause is exchange or (cause is None and connection.in_flight == 1)):
+        if message.logger != OWN and (cause is exchange or (cause is None and connection.in_flight == 1)):
             exchange.log(message.level, message.logger, message.data)
 
     watchers = connection.notices.logs.watchers

@@ -16,20 +16,16 @@ from mcp_magic._text import json_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceError
 from mcp_magic.langchain.names import Names
+from mcp_magic.outside.runtime import KERNEL
 from mcp_magic.session.catalog import KINDS
+from mcp_magic.values.references import HEADER_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_types import Implementation
-
     from mcp_magic.session.connection import Connection
 
     Listing = tuple[tuple[Connection, tuple[Any, ...]], ...]
-
-HEADER_MARK = "x-mcp-header"  # the keyword of such an argument in a schema
-
-KERNEL = ("mcp_magic", "Jupyter kernel")  # the name and the title of a kernel as a server
 
 JOINT = "__"  # between a server's name and that of a resource
 
@@ -51,11 +47,7 @@ class Item:
 def _offering(connections: Iterable[Connection]) -> list[Connection]:
     """Return the sessions that offer something, without those with kernels: one that offers itself would never end."""
     sessions = [connection for connection in connections if connection.state in OFFERING]
-    return [session for session in sessions if (session.server_info and _titled(session.server_info)) != KERNEL]
-
-
-def _titled(info: Implementation) -> tuple[str, str | None]:
-    return info.name, info.title
+    return [s for s in sessions if s.server_info is None or (s.server_info.name, s.server_info.title) != KERNEL]
 
 
 class Offer:
@@ -94,9 +86,9 @@ class Offer:
             return self
         return Offer(sessions)
 
-    def kinds_changed(self, other: Offer) -> list[str]:
+    def kinds_changed(self, before: Offer) -> list[str]:
         """Return the kinds of listings that differ."""
-        listings = other.of_kinds
+        listings = before.of_kinds
         return [kind for kind, listing in self._listings.items() if not _same(listing, listings[kind])]
 
     @property
@@ -115,13 +107,13 @@ class Offer:
         server, plus, rest = uri.partition("+")
         if plus and server in self._sessions:
             return self._sessions[server], rest
-        shown = one_line(uri, 200)
+        text = one_line(uri, 200)
         try:
             return owner_of(uri, list(self._sessions.values())), uri
         except AmbiguousNameError:
-            problem = f"several servers here may have {shown!r}; SERVER+URI says which, as in resources/list"
+            problem = f"several servers here may have {text!r}; SERVER+URI says which, as in resources/list"
         except NotFoundError:
-            problem = f"no server here has a resource {shown!r}; resources/list names them"
+            problem = f"no server here has a resource {text!r}; resources/list names them"
         raise UnknownResourceError(problem)
 
     def template(self, uri: str) -> tuple[Connection, str] | None:
@@ -139,8 +131,8 @@ def _is_listed(listing: Listing, kind: str) -> bool:
     return all(connection.catalog.cached(kind) is items for connection, items in listing)
 
 
-def _same(one: Listing, other: Listing) -> bool:
-    return len(one) == len(other) and all(a is c and b is d for (a, b), (c, d) in zip(one, other, strict=True))
+def _same(first: Listing, second: Listing) -> bool:
+    return len(first) == len(second) and all(a is c and b is d for (a, b), (c, d) in zip(first, second, strict=True))
 
 
 def _by_name(listing: Listing) -> dict[str, Item]:

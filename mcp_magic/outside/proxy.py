@@ -25,7 +25,7 @@ import signal
 import sys
 import threading
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -34,8 +34,8 @@ import httpx2
 
 from mcp_magic import __version__
 from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.loopback import PROOF_PATH, proof_of
-from mcp_magic.outside.runtime import RunningKernel, is_current, running_kernels, state_of_folder, token_of
+from mcp_magic.loopback import CLIENT_HEADER, PROOF_PATH, proof_of
+from mcp_magic.outside.runtime import KERNEL, RunningKernel, is_current, running_kernels, state_of_folder, token_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -67,15 +67,16 @@ ROOTS_SECONDS = 5.0  # seconds for the client to name its roots
 
 LOOK_ANEW = 10  # looks after which it looks closely, even if no file has come or gone
 
-MOST_KEPT = 1000  # requests that the next kernel gets, too
+MAX_LASTING = 1000  # requests that the next kernel gets, too
 
-MOST_ROOTS = 20  # roots of the client that count
+MAX_ROOTS = 20  # roots of the client that count
 
 MAX_BYTES = 64 * 1024 * 1024  # of a message of the kernel
 
 FIND_KERNELS = "find_kernels"
 
-NONE_SERVES = "no kernel serves. The person types `%mcp serve --kernel` in the notebook; its tools appear here then."
+HOW_TO_SERVE = "The person types `%mcp serve --kernel` in the notebook; its tools appear here then."
+NONE_SERVES = f"no kernel serves. {HOW_TO_SERVE}"
 
 _BUSY = "it runs what leaves no time for others. Try again later, or ask the person to interrupt it."
 
@@ -94,7 +95,8 @@ _CLOSED, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32601, -32700
 Message = dict[str, Any]
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class Target:
     """Which kernel is meant.
 
     Attributes:
@@ -115,44 +117,44 @@ class Choice(NamedTuple):
     why_none: str = ""
 
 
-def choose(kernels: Sequence[RunningKernel], wanted: Wanted, last: RunningKernel | None = None) -> Choice:
+def choose(kernels: Sequence[RunningKernel], target: Target, last: RunningKernel | None = None) -> Choice:
     """Return the kernel that is meant: the one that is named, or the nearest by folder; `last` was chosen before."""
     how = f"call `{FIND_KERNELS}` with `use`, or start the proxy with --kernel NOTEBOOK"
     if not kernels:
         return Choice(None, NONE_SERVES)
-    if wanted.kernel:
-        named = [kernel for kernel in kernels if kernel.matches(wanted.kernel)]
-        if not named:
-            return Choice(None, f"no kernel {wanted.kernel!r} serves. {_listed(kernels)} {NONE_SERVES[17:]}")
-        kernels = named
+    if target.kernel:
+        matches = [kernel for kernel in kernels if kernel.matches(target.kernel)]
+        if not matches:
+            return Choice(None, f"no kernel {target.kernel!r} serves. {_titles(kernels)} {HOW_TO_SERVE}")
+        kernels = matches
     near: Sequence[RunningKernel] = ()
-    for folder in wanted.folders:
+    for folder in target.folders:
         distances = {kernel.port: _distance(folder, Path(kernel.folder)) for kernel in kernels}
         there = [distance for distance in distances.values() if distance is not None]
         near = [kernel for kernel in kernels if there and distances[kernel.port] == min(there)]
         if near:
             break
-    if not near and wanted.kernel and not wanted.is_typed:
+    if not near and target.kernel and not target.is_typed:
         near = kernels
     if not near:
-        where = " or ".join(map(str, wanted.folders))
-        return Choice(None, f"no kernel serves in {where}. {_listed(kernels)} To use one, {how}.")
+        where = " or ".join(map(str, target.folders))
+        return Choice(None, f"no kernel serves in {where}. {_titles(kernels)} To use one, {how}.")
     if len(near) > 1 and last is not None:
         near = [kernel for kernel in near if (kernel.folder, kernel.notebook) == (last.folder, last.notebook)] or near
     if len(near) > 1:
-        return Choice(None, f"several kernels could be meant. {_listed(near)} To use one, {how}.")
+        return Choice(None, f"several kernels could be meant. {_titles(near)} To use one, {how}.")
     return Choice(near[0])
 
 
-def _listed(kernels: Sequence[RunningKernel]) -> str:
+def _titles(kernels: Sequence[RunningKernel]) -> str:
     return f"These serve: {'; '.join(f'{kernel.title} (since {kernel.started[:16]})' for kernel in kernels[:20])}."
 
 
-def _distance(folder: Path, other: Path) -> int | None:
+def _distance(folder: Path, place: Path) -> int | None:
     """Return how many steps lie between two folders, None if neither is in the other."""
-    if other.is_relative_to(folder):
-        return len(other.parts) - len(folder.parts)
-    return len(folder.parts) - len(other.parts) if folder.is_relative_to(other) else None
+    if place.is_relative_to(folder) or folder.is_relative_to(place):
+        return abs(len(place.parts) - len(folder.parts))
+    return None
 
 
 class _LostError(Exception):
@@ -184,7 +186,7 @@ class _Session:
             headers={
                 "Authorization": f"Bearer {token}",
                 "Accept": "application/json, text/event-stream",
-                "Mcp-Magic-Client": client,  # tells clients apart, as since 2026-07-28 there are no sessions
+                CLIENT_HEADER: client,  # tells clients apart, as since 2026-07-28 there are no sessions
             },
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8),
             trust_env=False,  # a proxy of the environment would get the token
@@ -395,7 +397,7 @@ class _Client:
 
     initialize: Message | None = None  # None before it, and since 2026-07-28
     is_initialized: bool = False
-    kept: dict[tuple[str, str], Message] = field(default_factory=dict)  # requests that also the next kernel gets
+    lasting: dict[tuple[str, str], Message] = field(default_factory=dict)  # requests that also the next kernel gets
     roots: asyncio.Future[Message] | None = None
     listeners: int = 0  # requests to hear of changes
 
@@ -404,12 +406,12 @@ class Proxy:
     """The server over stdio.
 
     Args:
-        wanted: Which kernel is meant.
+        target: Which kernel is meant.
         write: Writes a line to the client.
     """
 
-    def __init__(self, wanted: Wanted, write: Callable[[bytes], None]) -> None:
-        self._wanted = wanted
+    def __init__(self, target: Target, write: Callable[[bytes], None]) -> None:
+        self._target = target
         self._write = write
         self._id = secrets.token_hex(8)
         self._writing = asyncio.Lock()
@@ -463,7 +465,7 @@ class Proxy:
         method = message.get("method")
         if isinstance(method, str) and isinstance(message.get("id"), str | int):
             task = self._requests[message["id"]] = self._start(self._answer(message))
-            task.add_done_callback(lambda done: self._finished(message["id"], done))
+            task.add_done_callback(lambda task: self._finished(message["id"], task))
             if method == "initialize":
                 await asyncio.wait({task})  # what follows needs it
         elif isinstance(method, str):
@@ -532,7 +534,7 @@ class Proxy:
         method = request["method"]
         if method == "initialize":
             self._client.initialize, self._client.is_initialized = request, False
-            self._client.kept.clear()
+            self._client.lasting.clear()
             await self._drop()
         if method == _LISTEN and is_modern(request):
             await self._answer_listening(request)
@@ -566,15 +568,15 @@ class Proxy:
     def _keep(self, request: Message) -> None:
         """Keep a request that also the next kernel gets."""
         method, uri = request["method"], str(params_of(request).get("uri", ""))
-        if method in ("logging/setLevel", "resources/subscribe") and len(self._client.kept) < MOST_KEPT:
-            self._client.kept[method, uri] = request
+        if method in ("logging/setLevel", "resources/subscribe") and len(self._client.lasting) < MAX_LASTING:
+            self._client.lasting[method, uri] = request
         elif method == "resources/unsubscribe":
-            self._client.kept.pop(("resources/subscribe", uri), None)
+            self._client.lasting.pop(("resources/subscribe", uri), None)
 
     def _own_answer(self, request: Message) -> Message:
         """Answer a request while there is no kernel."""
         method, params = request["method"], params_of(request)
-        about = {"name": "mcp_magic", "title": "Jupyter kernel", "version": __version__}
+        about = {"name": KERNEL[0], "title": KERNEL[1], "version": __version__}
         if method == "initialize":
             version = params.get("protocolVersion")
             version = version if version in HANDSHAKES else HANDSHAKES[-1]
@@ -598,11 +600,11 @@ class Proxy:
         arguments = params_of(request).get("arguments")
         use = arguments.get("use") if isinstance(arguments, dict) else None
         if isinstance(use, str) and use:
-            wanted = self._wanted._replace(kernel=use)
-            choice = choose(await asyncio.to_thread(running_kernels), wanted)
+            target = replace(self._target, kernel=use)
+            choice = choose(await asyncio.to_thread(running_kernels), target)
             if choice.kernel is None:
                 return choice.why_none
-            self._wanted = wanted
+            self._target = target
             if self._session is not None and self._session.kernel != choice.kernel:
                 await self._drop()
         session = await self._opened()
@@ -613,8 +615,8 @@ class Proxy:
     async def _answer_listening(self, request: Message) -> None:
         """Answer a request to hear of changes: it lasts from one kernel to the next."""
         meta = {f"{_META}subscriptionId": request["id"]}
-        wanted = params_of(request).get("notifications")
-        wanted = wanted if isinstance(wanted, dict) else {}
+        kinds = params_of(request).get("notifications")
+        kinds = kinds if isinstance(kinds, dict) else {}
         is_acknowledged, changes = False, self._changes
         self._client.listeners += 1
         try:
@@ -622,13 +624,13 @@ class Proxy:
                 session = await self._opened()
                 if is_acknowledged and changes != self._changes:
                     for kind in _LISTS:
-                        if wanted.get(f"{kind}ListChanged"):
+                        if kinds.get(f"{kind}ListChanged"):
                             await self._notify(f"notifications/{kind}/list_changed", {"_meta": meta})
-                changes, changed = self._changes, self._changed
+                changes, event = self._changes, self._changed
                 if session is None and not is_acknowledged:
-                    await self._notify(_ACKNOWLEDGED, {"notifications": wanted, "_meta": meta})
+                    await self._notify(_ACKNOWLEDGED, {"notifications": kinds, "_meta": meta})
                 if session is None:
-                    await changed.wait()
+                    await event.wait()
                 elif not await self._relay_changes(session, request, is_acknowledged=is_acknowledged):
                     return
                 is_acknowledged = True
@@ -658,7 +660,7 @@ class Proxy:
             if self._session is not None and is_current(self._session.kernel):
                 return self._session
             await self._drop()
-            choice = choose(await asyncio.to_thread(running_kernels), self._wanted, self._last)
+            choice = choose(await asyncio.to_thread(running_kernels), self._target, self._last)
             token = None if choice.kernel is None else token_of(choice.kernel)
             self._why_none = choice.why_none or NONE_SERVES
             if choice.kernel is None or token is None:
@@ -683,7 +685,7 @@ class Proxy:
                 raise _LostError(f"{session.kernel.title} takes no session now; try again later.")
         if self._client.is_initialized:
             await self._initialized(session)
-        for request in [*self._client.kept.values()]:
+        for request in [*self._client.lasting.values()]:
             async for _ in session.exchange({**request, "id": "proxy"}):
                 pass
 
@@ -725,7 +727,7 @@ class Proxy:
 
     async def _watch(self) -> None:
         """Look from time to time which kernels serve."""
-        seen, ticks = None, 0
+        before, ticks = None, 0
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._session is not None:
@@ -734,14 +736,14 @@ class Proxy:
             elif self._client.is_initialized or self._client.listeners:
                 state = state_of_folder()
                 ticks += 1
-                if state != seen or ticks >= LOOK_ANEW:
-                    seen, ticks = state, 0
+                if state != before or ticks >= LOOK_ANEW:
+                    before, ticks = state, 0
                     await self._opened()
 
     async def _ask_for_roots(self) -> None:
         """Look for a kernel in the roots of the client, if there is none where it runs."""
         has_roots = "roots" in (params_of(self._client.initialize or {}).get("capabilities") or {})
-        if not has_roots or self._wanted.is_typed or await self._opened() is not None:
+        if not has_roots or self._target.is_typed or await self._opened() is not None:
             return
         self._client.roots = asyncio.get_running_loop().create_future()
         await self._send({"jsonrpc": "2.0", "id": "roots", "method": "roots/list"})
@@ -752,7 +754,7 @@ class Proxy:
             roots = result.get("roots") if isinstance(result, dict) else None
             uris = [root.get("uri") for root in roots if isinstance(root, dict)] if isinstance(roots, list) else []
             folders = [Path(unquote(urlsplit(uri).path)) for uri in uris if str(uri).startswith("file:///")]
-            self._wanted = self._wanted._replace(folders=(*self._wanted.folders[:1], *folders[:MOST_ROOTS]))
+            self._target = replace(self._target, folders=(*self._target.folders[:1], *folders[:MAX_ROOTS]))
             await self._opened()
 
 
@@ -773,7 +775,7 @@ _TOOL = {
 # The program
 
 
-async def serve(wanted: Wanted) -> None:
+async def serve(target: Target) -> None:
     """Serve over stdin and stdout until stdin ends. What anything else prints goes to stderr."""
     own = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -799,10 +801,10 @@ async def serve(wanted: Wanted) -> None:
     with suppress(NotImplementedError):  # on Windows
         loop.add_signal_handler(signal.SIGTERM, lines.put_nowait, None)
     with suppress(BrokenPipeError):
-        await Proxy(wanted, write).run(following())
+        await Proxy(target, write).run(following())
 
 
-def read_options(words: Sequence[str]) -> Wanted:
+def read_options(words: Sequence[str]) -> Target:
     """Return which kernel a command line means.
 
     Raises:
@@ -820,7 +822,7 @@ def read_options(words: Sequence[str]) -> Wanted:
             raise CommandError(f"{PROGRAM}: {option} takes a value.")
         values[option] = rest.pop(0)
     folder = Path(values.get("--folder") or os.getcwd()).expanduser().resolve()  # noqa: PTH109
-    return Wanted((folder,), values.get("--kernel", ""), "--folder" in values)
+    return Target((folder,), values.get("--kernel", ""), "--folder" in values)
 
 
 def main(words: Sequence[str]) -> int:
@@ -829,11 +831,11 @@ def main(words: Sequence[str]) -> int:
         sys.stdout.write(USAGE)
         return 0
     try:
-        wanted = read_options(words)
+        target = read_options(words)
     except MCPMagicError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2
     with suppress(KeyboardInterrupt):
-        asyncio.run(serve(wanted))
+        asyncio.run(serve(target))
     sys.stderr.flush()
     os._exit(0)  # a thread waits for stdin

@@ -29,6 +29,8 @@ from mcp_magic.errors import ConfigError
 
 NAME = "kernel"  # begins the names of the files
 
+KERNEL = ("mcp_magic", "Jupyter kernel")  # the name and the title of a kernel as a server
+
 MAX_BYTES = 64_000  # of a runtime file
 
 CONNECT_SECONDS = 1.0  # seconds for a port of this machine to accept a connection

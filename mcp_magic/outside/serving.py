@@ -61,7 +61,7 @@ class KernelServing:
     @property
     def table(self) -> dict[str, Any]:
         """The proxy as a server of a JSON file; it names the notebook where its folder has several kernels."""
-        twins = [other for other in running_kernels() if other.folder == self.kernel.folder]
+        twins = [kernel for kernel in running_kernels() if kernel.folder == self.kernel.folder]
         return proxy_table(self.kernel.notebook if len(twins) > 1 else "")
 
     @property

@@ -81,5 +81,5 @@ def listed_output_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | N
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or MEMBER in properties:
         return None
-    listed = {name: value for name, value in schema.items() if name not in ("required", "additionalProperties")}
-    return {**listed, "properties": {**properties, MEMBER: _MEMBER_SCHEMA}}
+    members = {name: value for name, value in schema.items() if name not in ("required", "additionalProperties")}
+    return {**members, "properties": {**properties, MEMBER: _MEMBER_SCHEMA}}

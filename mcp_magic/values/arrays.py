@@ -10,7 +10,7 @@ import numpy as np
 from mcp_magic.display.text import one_line
 from mcp_magic.values.classes import attributes, bases, loaded
 from mcp_magic.values.plain import in_microseconds
-from mcp_magic.values.rows import MOST_COLUMNS, Table
+from mcp_magic.values.rows import MAX_COLUMNS, Table
 from mcp_magic.values.vectors import of_array, of_cells
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ class Array(Table):
         self._array = np.ndarray.view(array, np.ndarray)  # of a subclass, too
         self._places: list[Any]
         if self._array.dtype.names and self._array.ndim == 1:
-            self._places = list(self._array.dtype.names[:MOST_COLUMNS])
+            self._places = list(self._array.dtype.names[:MAX_COLUMNS])
             self.columns = list(self._places)
         elif self._array.ndim == 1:
             self._places, self.columns = [()], ["value"]
         else:
-            self._places = list(islice(product(*map(range, self._array.shape[1:])), MOST_COLUMNS))
+            self._places = list(islice(product(*map(range, self._array.shape[1:])), MAX_COLUMNS))
             self.columns = [",".join(map(str, place)) for place in self._places]
 
     def __len__(self) -> int:

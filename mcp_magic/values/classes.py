@@ -40,16 +40,12 @@ def _mro(kind: type) -> tuple[type, ...]:
 def _is_comparable(kind: type) -> bool:
     """Whether a class has no `==` and no hash of its own, which `in` and the keys of a dict call."""
     above = type(kind)
-    return above is type or all(_defined(above, name) is _defined(type, name) for name in ("__eq__", "__hash__"))
-
-
-def _defined(kind: type, name: str) -> Any:
-    return next((members(base)[name] for base in _mro(kind) if name in members(base)), None)
+    return above is type or all(member(above, name) is member(type, name) for name in ("__eq__", "__hash__"))
 
 
 def is_among(kind: type, kinds: Iterable[type]) -> bool:
     """Whether a class is one of some classes."""
-    return any(kind is other for other in kinds)
+    return any(kind is candidate for candidate in kinds)
 
 
 def kinds_of(values: Iterable[Any]) -> list[type]:
@@ -78,7 +74,7 @@ def members(kind: type) -> Mapping[str, Any]:
 
 def member(kind: type, name: str) -> Any:
     """Return what a class, or one that it is derived from, defines under a name; None if nothing."""
-    return _defined(kind, name)
+    return next((members(base)[name] for base in _mro(kind) if name in members(base)), None)
 
 
 def module_of(kind: type) -> str:

@@ -6,6 +6,7 @@ package, such as geometries, only the name of the type.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.display.text import one_line
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 _REPLACED = ("__getattribute__", "_mgr", "__dict__", "__class__")
 """Members of a subclass that would let its code run while its data are read."""
 
-_DTYPES = (
-    *("CategoricalDtype", "DatetimeTZDtype", "PeriodDtype", "IntervalDtype", "StringDtype", "BooleanDtype"),
-    *("SparseDtype", "ArrowDtype", "Float32Dtype", "Float64Dtype"),
+_NULLABLE = (
+    *("BooleanDtype", "Float32Dtype", "Float64Dtype"),
     *(f"{sign}Int{bits}Dtype" for sign in ("", "U") for bits in (8, 16, 32, 64)),
+)
+"""Types of columns of numbers and truth values with a mask."""
+
+_DTYPES = (
+    *("CategoricalDtype", "DatetimeTZDtype", "PeriodDtype", "IntervalDtype", "StringDtype"),
+    *("SparseDtype", "ArrowDtype", *_NULLABLE),
 )
 """Types of columns of pandas itself."""
 
@@ -110,7 +116,7 @@ def frame_size(frame: pd.DataFrame) -> int:
     for position, dtype in enumerate(frame.dtypes):
         if _is_numpys(dtype):
             total += dtype.itemsize * count
-        elif arrays < MOST_ARRAYS and _is_known(dtype):
+        elif arrays < MAX_ARRAYS and _is_known(dtype):
             arrays += 1
             total += frame.iloc[:, position].array.nbytes
         else:
@@ -118,7 +124,7 @@ def frame_size(frame: pd.DataFrame) -> int:
     return total
 
 
-MOST_ARRAYS = 20  # columns of pandas' own types that are asked for their size
+MAX_ARRAYS = 20  # columns of pandas' own types that are asked for their size
 
 
 def series_outline(value: Any) -> tuple[int, int] | None:
@@ -169,7 +175,7 @@ def _pandas_vector(column: Any) -> Vector | None:
             return None
         categories = _pandas_vector(index.to_series()) or _cells_vector(index)
         missing = categories.missing[codes] | (codes < 0)
-        return categories._replace(values=categories.values[codes], missing=missing)
+        return replace(categories, values=categories.values[codes], missing=missing)
     if type(dtype) is loaded("pandas", "DatetimeTZDtype"):
         return of_array(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     missing = column.isna().to_numpy()
@@ -178,7 +184,7 @@ def _pandas_vector(column: Any) -> Vector | None:
         return of_texts(texts, missing) if dtype.storage.startswith("pyarrow") else of_array(texts, missing)
     if type(dtype) is loaded("pandas", "SparseDtype"):
         return of_array(column.to_numpy())
-    if _name(dtype) in _NULLABLE:
+    if any(type(dtype) is loaded("pandas", name) for name in _NULLABLE):
         return of_array(column.array.to_numpy(dtype.numpy_dtype, na_value=dtype.numpy_dtype.type(0)), missing)
     return None
 
@@ -187,15 +193,6 @@ def _cells_vector(index: Any) -> Vector:
     from mcp_magic.values.vectors import of_cells
 
     return of_cells(_pandas_cells(index))
-
-
-def _name(dtype: Any) -> str:
-    return next((name for name in _DTYPES if type(dtype) is loaded("pandas", name)), "")
-
-
-_NULLABLE = frozenset(name for name in _DTYPES if name.startswith(("Boolean", "Float", "Int", "UInt"))) - {
-    "IntervalDtype"
-}
 
 
 def frame_table(value: Any) -> Table | None:

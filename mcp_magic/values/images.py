@@ -25,16 +25,14 @@ _MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16")
 def is_image(value: Any) -> bool:
     """Whether a value is read as an image."""
     kind = type(value)
-    return kind is loaded("matplotlib.figure", "Figure") or _is_pils(kind) or (kind is Media and _is_picture(value))
+    if kind is Media:
+        return bool(value.mime_type.startswith("image/"))
+    return kind is loaded("matplotlib.figure", "Figure") or _is_pils(kind)
 
 
 def _is_pils(kind: type) -> bool:
     base = loaded("PIL.Image", "Image")
     return base is not None and base in bases(kind) and bool(defined_in(kind, "PIL"))
-
-
-def _is_picture(media: Media) -> bool:
-    return media.mime_type.startswith("image/")
 
 
 def image_of(value: Any) -> ModelImage:

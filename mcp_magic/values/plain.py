@@ -95,7 +95,7 @@ class Writer:
         write = _SCALARS.get(kind) if kind is above[0] else None
         if write is not None:
             return write(value)
-        return self._other(value, kind, above, depth)
+        return self._of_class(value, kind, above, depth)
 
     def reserve(self, count: int) -> None:
         """Count values that are about to be made plain; ArgumentsError if they are too many."""
@@ -127,7 +127,7 @@ class Writer:
         self.is_whole = False
         return REST
 
-    def _other(self, value: Any, kind: type, above: tuple[type, ...], depth: int) -> Any:
+    def _of_class(self, value: Any, kind: type, above: tuple[type, ...], depth: int) -> Any:
         if enum.Enum in above:
             return self.plain(attributes(value, ("_value_",)).get("_value_"), depth + 1)
         if str in above:
@@ -199,7 +199,7 @@ class Writer:
         scalar = next((write for name, write in _PANDAS if kind is loaded("pandas", name)), None)
         if scalar is not None:
             return scalar(value)
-        if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
+        if is_missing_mark(value):
             return None
         if loaded("numpy", "generic") in bases(kind) and loaded("numpy", class_name(kind)) is kind:
             return self._numpy_scalar(value)
@@ -221,6 +221,11 @@ class Writer:
             value = in_microseconds(value)
         item = value.item()
         return f"<{class_name(type(value))}>" if type(item) is type(value) else self.plain(item)
+
+
+def is_missing_mark(value: Any) -> bool:
+    """Whether a value is what pandas writes for a missing one."""
+    return value is loaded("pandas", "NaT") or value is loaded("pandas", "NA")
 
 
 def in_microseconds(value: Any) -> Any:
@@ -305,24 +310,24 @@ def _decimal(value: decimal.Decimal) -> Any:
     return float(value) if abs(value.adjusted()) < 300 else str(value)
 
 
+def _quotient(value: fractions.Fraction) -> Any:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _moment,
     datetime.date: lambda value: value.isoformat(),
     datetime.time: _time,
     datetime.timedelta: duration_text,
     decimal.Decimal: _decimal,
-    fractions.Fraction: lambda value: _quotient(value),
+    fractions.Fraction: _quotient,
     complex: str,
     **dict.fromkeys(_TEXT_LIKE, str),
 }
 """Scalars without a form of their own in JSON -> what stands for them."""
-
-
-def _quotient(value: fractions.Fraction) -> Any:
-    try:
-        return float(value)
-    except OverflowError:
-        return None
 
 
 _PANDAS = (("Timestamp", _moment), ("Timedelta", duration_text), ("Period", str), ("Interval", str))

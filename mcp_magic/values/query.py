@@ -11,6 +11,8 @@ import ast
 import datetime
 import operator
 import re
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -164,13 +166,11 @@ class _Computation:
     def condition(self, node: ast.expr) -> Vector:
         """Return a part as a vector of truth values."""
         if isinstance(node, ast.BoolOp):
-            first, *others = map(self.condition, node.values)
-            for other in others:
-                first = _both(first, other) if isinstance(node.op, ast.And) else _either(first, other)
-            return first
+            join = _both if isinstance(node.op, ast.And) else _either
+            return reduce(join, map(self.condition, node.values))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
-            left, right = self.condition(node.left), self.condition(node.right)
-            return _both(left, right) if isinstance(node.op, ast.BitAnd) else _either(left, right)
+            join = _both if isinstance(node.op, ast.BitAnd) else _either
+            return join(self.condition(node.left), self.condition(node.right))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.Invert):
             return _negated(self.condition(node.operand))
         if isinstance(node, ast.Compare):
@@ -180,7 +180,7 @@ class _Computation:
             return self._constant(value)
         truth = value.of_kind("truth") if isinstance(value, Vector) else None
         if truth is None:
-            raise ArgumentsError(f"{self._shown(node)} is no condition: compare it, as in `price > 10`.{VALID}")
+            raise ArgumentsError(f"{self._source(node)} is no condition: compare it, as in `price > 10`.{VALID}")
         return truth
 
     def _chain(self, node: ast.Compare) -> Vector:
@@ -206,7 +206,7 @@ class _Computation:
         if isinstance(operation, ast.Is | ast.IsNot):
             raise ArgumentsError("`is` asks for missing values only: `x is null`, `x is not null`; else write ==")
         if not isinstance(one, Vector) and not isinstance(other, Vector):
-            raise ArgumentsError(f"it compares {self._shown(left)} with {self._shown(right)}: name a column")
+            raise ArgumentsError(f"it compares {self._source(left)} with {self._source(right)}: name a column")
         first, second = self._aligned(one, other, left, right)
         missing = _missing(first) | _missing(second)
         with np.errstate(all="ignore"):
@@ -215,7 +215,7 @@ class _Computation:
 
     def _emptiness(self, value: Any, operation: ast.cmpop, node: ast.expr) -> Vector:
         if not isinstance(value, Vector):
-            raise ArgumentsError(f"`is null` needs a column, not {self._shown(node)}")
+            raise ArgumentsError(f"`is null` needs a column, not {self._source(node)}")
         if not isinstance(operation, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
             raise ArgumentsError("null is compared by `is null` and `is not null`")
         nothing = np.zeros(len(self._rows), bool)
@@ -238,7 +238,7 @@ class _Computation:
     def _in_list(self, left: ast.expr, right: ast.List | ast.Tuple | ast.Set) -> Vector:
         column = self._value(left)
         if not isinstance(column, Vector):
-            raise ArgumentsError(f"`in` needs a column first, not {self._shown(left)}")
+            raise ArgumentsError(f"`in` needs a column first, not {self._source(left)}")
         result = Vector("truth", np.zeros(len(self._rows), bool), column.missing)
         items = [self._value(item) for item in right.elts]
         if any(isinstance(item, Vector) for item in items):
@@ -249,7 +249,7 @@ class _Computation:
             cells = self._texts(column)
             assert cells is not None
             hits = np.fromiter((cell in texts for cell in cells.values), bool, len(cells.values)) & ~cells.missing
-            result = result._replace(values=hits)
+            result = replace(result, values=hits)
             items = [item for item in items if not isinstance(item, str)]
         for item in items:
             if item is None:
@@ -258,7 +258,7 @@ class _Computation:
             first, second = self._aligned(column, item, left, right)
             with np.errstate(all="ignore"):
                 hits = np.asarray(_plain(first) == _plain(second), bool) & ~_missing(first)
-            result = result._replace(values=result.values | hits)
+            result = replace(result, values=result.values | hits)
         return result
 
     # Values: of columns, of literals, and computed ones.
@@ -288,7 +288,7 @@ class _Computation:
         if type(value) is int and value.bit_length() > 63:
             raise ArgumentsError("a number has more than 64 bits")
         if type(value) not in (int, float, str, bool, type(None)):
-            raise ArgumentsError(f"{self._shown(node)} is neither number nor text.{VALID}")
+            raise ArgumentsError(f"{self._source(node)} is neither number nor text.{VALID}")
         return value
 
     def _column(self, name: str) -> Any:
@@ -311,7 +311,7 @@ class _Computation:
                 raise self._unfit(node, value, "number")
             return numbers
         if isinstance(value, str | None):
-            raise ArgumentsError(f"{self._shown(node)} is no number")
+            raise ArgumentsError(f"{self._source(node)} is no number")
         return value
 
     def _constant(self, value: bool) -> Vector:
@@ -327,7 +327,7 @@ class _Computation:
             return first, second
         kind: Kind = other.kind if isinstance(other, Vector) else _kind_of(other)
         if kind == "mixed" and one.kind == "mixed":
-            raise ArgumentsError(f"{self._shown(left)} and {self._shown(right)} hold values of several kinds")
+            raise ArgumentsError(f"{self._source(left)} and {self._source(right)} hold values of several kinds")
         if kind == "mixed":
             kind = one.kind
         if one.kind == "time" and kind == "text" and isinstance(other, str):
@@ -356,19 +356,19 @@ class _Computation:
         values = texts.values
         for start in range(0, len(values), BLOCK):
             block = values[start : start + BLOCK].tolist()
-            whole = "\0".join(block)
-            if self._hide(whole) != whole:
+            joined = "\0".join(block)
+            if self._hide(joined) != joined:
                 if values is texts.values:
                     values = values.copy()
                 values[start : start + BLOCK] = [self._hide(text) for text in block]
-        return texts._replace(values=values)
+        return replace(texts, values=values)
 
     def _unfit(self, node: ast.expr, vector: Vector, kind: str) -> ArgumentsError:
         holds = _NOUNS.get(vector.kind, "values of several kinds")
         hint = '; a time is written "2026-01-31"' if vector.kind == "time" else ""
-        return ArgumentsError(f"{self._shown(node)} holds {holds}, not {_NOUNS[kind]}{hint}")
+        return ArgumentsError(f"{self._source(node)} holds {holds}, not {_NOUNS[kind]}{hint}")
 
-    def _shown(self, node: ast.expr) -> str:
+    def _source(self, node: ast.expr) -> str:
         """Return a part of the query as it was written."""
         text = ast.unparse(node)
         for name, column in self._names.items():
@@ -395,8 +395,8 @@ def _moment(text: str) -> Any:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        shown = repr(one_line(text, 40))
-        raise ArgumentsError(f'a time is written "2026-01-31" or "2026-01-31T12:00", not {shown}') from None
+        problem = f'a time is written "2026-01-31" or "2026-01-31T12:00", not {one_line(text, 40)!r}'
+        raise ArgumentsError(problem) from None
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     return np.datetime64(moment, "us")
@@ -404,9 +404,9 @@ def _moment(text: str) -> Any:
 
 def _arithmetic(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     """Compute with numbers, as floats: what cannot be computed is missing."""
-    one, other = (np.asarray(_plain(value), "float64") for value in (left, right))
+    first, second = (np.asarray(_plain(value), "float64") for value in (left, right))
     with np.errstate(all="ignore"):
-        values = np.asarray(compute(one, other), "float64")
+        values = np.asarray(compute(first, second), "float64")
     if values.ndim == 0:
         return float(values)
     missing = _missing(left) | _missing(right) | ~np.isfinite(values)
@@ -416,14 +416,14 @@ def _arithmetic(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> An
 # Logic with three values: what is not decided by one side is missing if the other is.
 
 
-def _both(one: Vector, other: Vector) -> Vector:
-    true = (one.values & ~one.missing) & (other.values & ~other.missing)
-    false = (~one.values & ~one.missing) | (~other.values & ~other.missing)
+def _both(first: Vector, second: Vector) -> Vector:
+    true = (first.values & ~first.missing) & (second.values & ~second.missing)
+    false = (~first.values & ~first.missing) | (~second.values & ~second.missing)
     return Vector("truth", true, ~true & ~false)
 
 
-def _either(one: Vector, other: Vector) -> Vector:
-    return _negated(_both(_negated(one), _negated(other)))
+def _either(first: Vector, second: Vector) -> Vector:
+    return _negated(_both(_negated(first), _negated(second)))
 
 
 def _negated(vector: Vector) -> Vector:

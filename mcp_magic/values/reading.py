@@ -41,18 +41,18 @@ CHUNK = 50  # rows that are read at a time, as it is not clear how many fit
 
 CELL = 2_000  # most characters of a cell that is read
 
-MOST_COLUMNS = 50  # columns that are read or described if none are named
+MAX_COLUMNS = 50  # columns that are read or described if none are named
 
 LISTED_NAMES = 6  # names of columns in a list of values
 
 HEAD_LINES = 20  # lines in the description of a value that is no table
 
-SAMPLE, MOST_ROWS = 100_000, 20_000_000
+SAMPLE, MAX_ROWS = 100_000, 20_000_000
 """Rows of a column of objects that statistics are made of, and of an array."""
 
-MOST_TEXT = 20_000_000  # characters of a text that is read
+MAX_TEXT = 20_000_000  # characters of a text that is read
 
-MOST_CHARACTERS = 5_000_000  # of the texts of a nested value
+MAX_CHARACTERS = 5_000_000  # of the texts of a nested value
 
 Rows = str | Sequence[int]
 """`"20:40"`, or `[20, 40]`."""
@@ -74,7 +74,7 @@ class Reader:
     limit: int = LIMIT
     hide: Callable[[str], str] | None = field(default=str)
     cell: int | None = CELL
-    columns: int = MOST_COLUMNS
+    columns: int = MAX_COLUMNS
 
     def summary(self, value: Any) -> str:
         """Return the type, shape and size of a value on one line, by cheap means."""
@@ -99,23 +99,23 @@ class Reader:
         """Return rows of a table, only those that fit a query and have a text; see `read`."""
         span, positions = row_range(rows, len(table)), table.positions(columns)
         numbers: Sequence[int] = span
-        which = ""
+        condition = ""
         if query.strip():
             from mcp_magic.values.query import select
 
-            numbers, which = select(table, query, span, self.hide or str), "that fit the query"
+            numbers, condition = select(table, query, span, self.hide or str), "that fit the query"
         if search:
-            numbers, which = self._search(table, numbers, positions, search), f"with {one_line(search, 60)!r}"
+            numbers, condition = self._search(table, numbers, positions, search), f"with {one_line(search, 60)!r}"
         notes = []
         if not columns and len(positions) > self.columns:
             positions = positions[: self.columns]
             notes.append(f"the first {self.columns} of {len(table.columns):,} columns, name others as columns")
         if not numbers:
-            nouns = f"{table.noun} {which}".strip()
+            nouns = f"{table.noun} {condition}".strip()
             return f"[no {nouns} in {span.start}:{span.stop}; there are {len(table):,}]"
-        part = self._part(table, numbers, positions, is_numbered=bool(which))
+        part = self._part(table, numbers, positions, is_numbered=bool(condition))
         note = f"{table.noun} {numbers[0]} to {numbers[part.count - 1]} of {len(table):,}"
-        if which:
+        if condition:
             verb = f"have {one_line(search, 60)!r}" if search else "fit the query"
             note = f"{len(numbers):,} of {len(span):,} {table.noun} {verb}, here with their numbers"
         if part.count < len(numbers):
@@ -147,8 +147,8 @@ class Reader:
             lines.append(self.read_table(self._table(value, name), rows=f"0:{HEAD_LINES}"))
             return "\n".join(lines)
         positions = table.positions(columns)
-        rest = len(positions) - MOST_COLUMNS
-        positions = positions[:MOST_COLUMNS]
+        rest = len(positions) - MAX_COLUMNS
+        positions = positions[:MAX_COLUMNS]
         lines += [self._column(table, position) for position in positions]
         if rest > 0:
             lines.append(f"and {plural(rest, 'columns')} more, described if they are named as columns")
@@ -164,7 +164,7 @@ class Reader:
             return f"{name}: {dtype}, masked"
         count = len(table)
         vector = table.vector(position, range(min(count, SAMPLE)))
-        if count > SAMPLE and vector.kind in ("number", "time", "truth") and count <= MOST_ROWS and table.is_array:
+        if count > SAMPLE and vector.kind in ("number", "time", "truth") and count <= MAX_ROWS and table.is_array:
             vector = table.vector(position, range(count))
         text = statistics_text(vector, self._masked)
         part = f" (of the first {SAMPLE:,} rows)" if text and len(vector.values) < count else ""
@@ -183,8 +183,8 @@ class Reader:
         """Return a value as a table: its own rows, else the lines of its text or of its JSON."""
         kind = type(value)
         if str in bases(kind) and kind is not Concealed:
-            text = self._masked(str.__str__(value)[:MOST_TEXT])
-            rest = f"\n[cut here; it has {str.__len__(value):,} characters]" if str.__len__(value) > MOST_TEXT else ""
+            text = self._masked(str.__str__(value)[:MAX_TEXT])
+            rest = f"\n[cut here; it has {str.__len__(value):,} characters]" if str.__len__(value) > MAX_TEXT else ""
             return Lines(text + rest)
         parts = result_parts(value)
         if len(parts) > 1:
@@ -197,7 +197,7 @@ class Reader:
         if is_among(kind, RESULTS):
             value = "\n".join(value.texts) if value.data is None or type(value.data) is str else value.data
             return self._table(value, name)
-        writer = Writer(hide=self.hide, characters=MOST_CHARACTERS)
+        writer = Writer(hide=self.hide, characters=MAX_CHARACTERS)
         plain = writer.plain(value)
         if plain == f"<{class_name(kind)}>":
             raise ArgumentsError(_unreadable(kind, name))

@@ -54,13 +54,13 @@ MAX_DEPTH = 100  # levels of arguments that are searched
 
 MAX_COLUMNS = 20  # most columns that a shape names
 
-LISTED = (
+HINT = (
     'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100], "query": "a > 1"}; '
     "all but $value may be left out"
 )
 """What a schema says at an argument."""
 
-_ARGUMENT = "x-mcp-header"  # the mark of an argument that is sent as an HTTP header as well, so must stay a scalar
+HEADER_MARK = "x-mcp-header"  # the mark of an argument that is sent as an HTTP header as well, so must stay a scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class _Resolution:
                 f"{where}: the values are more than {MAX_BYTES // 1_000_000} MB; "
                 'send less of them at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
             )
-        self.references.append(Reference(path, name, shape_of(data), reference))
+        self.references.append(Reference(path, name, json_shape(data), reference))
         return data
 
     def formed(self, value: Any, selection: dict[str, Any], form: _Form) -> Any:
@@ -295,8 +295,8 @@ def _form(place: Field | None) -> _Form:
     if place is None:
         return _Form()
     fields = place.variants or (place,)
-    kinds = {one.kind for one in fields}
-    items = [one.item for one in fields if one.kind == "array" and one.item is not None]
+    kinds = {variant.kind for variant in fields}
+    items = [variant.item for variant in fields if variant.kind == "array" and variant.item is not None]
     inner = {kind.kind for item in items for kind in (item.variants or (item,))} - {"null"}
     form = next((kind for kind in ("any", "object", "array") if kind in inner), "scalar" if inner else "any")
     return _Form(form, "array" in kinds and not kinds & {"object", "any"}, kinds <= {"string", "null"})
@@ -315,20 +315,20 @@ def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> An
     return data
 
 
-def shape_of(data: Any) -> str:
+def json_shape(data: Any) -> str:
     """Return the shape of JSON in words.
 
-    >>> shape_of([{"a": 1, "b": 2}] * 10_000)
+    >>> json_shape([{"a": 1, "b": 2}] * 10_000)
     '10,000 rows x 2 columns (a, b)'
-    >>> shape_of([1, 2]), shape_of({"a": 1}), shape_of("x" * 5000), shape_of(True)
+    >>> json_shape([1, 2]), json_shape({"a": 1}), json_shape("x" * 5000), json_shape(True)
     ('2 numbers', 'an object with a', 'text of 5,000 characters', 'true')
     """
     if isinstance(data, list):
         if data and all(type(row) is dict for row in data):
             names = list(dict.fromkeys(name for row in data for name in row))
             columns = plural(len(names), "columns")
-            shown = f" ({one_line(join_names(names, MAX_COLUMNS), 400)})" if names else ""
-            return f"{plural(len(data), 'rows')} x {columns}{shown}"
+            listing = f" ({one_line(join_names(names, MAX_COLUMNS), 400)})" if names else ""
+            return f"{plural(len(data), 'rows')} x {columns}{listing}"
         kinds = {_ITEMS.get(type(item), "values") for item in data}
         return plural(len(data), kinds.pop() if len(kinds) == 1 else "values")
     if isinstance(data, dict):
@@ -360,16 +360,16 @@ def widened_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _widened(raw: Any, place: Field | None) -> Any:
-    if place is None or not isinstance(raw, Mapping) or _ARGUMENT in raw or not raw:
+    if place is None or not isinstance(raw, Mapping) or HEADER_MARK in raw or not raw:
         return raw
-    kinds = {one.kind for one in (place.variants or (place,))}
+    kinds = {variant.kind for variant in (place.variants or (place,))}
     if not kinds & {"array", "object", "any"}:
         return raw
-    option = {"type": "object", "description": LISTED}
+    option = {"type": "object", "description": HINT}
     if place.takes({MARK: "df"}) and "$ref" not in raw and "anyOf" not in raw:
         description = raw.get("description")
         text = description.rstrip() if isinstance(description, str) else ""
-        return {**raw, "description": f"{text} ({LISTED})" if text else LISTED}
+        return {**raw, "description": f"{text} ({HINT})" if text else HINT}
     alternatives = raw.get("anyOf")
     if isinstance(alternatives, list):
         return {**raw, "anyOf": [*alternatives, option]}

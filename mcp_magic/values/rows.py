@@ -27,7 +27,7 @@ MAX_NAMES = 30  # most columns that a message names
 
 SAMPLE = 1_000  # rows of a list whose cells tell the type of a column
 
-MOST_COLUMNS = 10_000  # most columns of a list of objects
+MAX_COLUMNS = 10_000  # most columns of a list of objects
 
 
 class Table(ABC):
@@ -98,8 +98,8 @@ class Records(Table):
 
     def __init__(self, items: Sequence[Any], members: Callable[[Any], Mapping[str, Any]]) -> None:
         self._items, self._members = items, members
-        names = dict.fromkeys(chain.from_iterable(members(item) for item in items[:MOST_COLUMNS]))
-        self.columns = list(islice(names, MOST_COLUMNS))
+        names = dict.fromkeys(chain.from_iterable(members(item) for item in items[:MAX_COLUMNS]))
+        self.columns = list(islice(names, MAX_COLUMNS))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -142,7 +142,7 @@ class Matrix(Table):
     def __init__(self, items: Sequence[Sequence[Any]], names: Sequence[str] = ()) -> None:
         self._items = items
         width = max(map(len, items), default=0)
-        self.columns = list(names) or list(map(str, range(min(width, MOST_COLUMNS))))
+        self.columns = list(names) or list(map(str, range(min(width, MAX_COLUMNS))))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -215,7 +215,7 @@ def of_dict(members: Mapping[Any, Any]) -> Table | None:
     """Return a dict of equally long lists, or of scalars, as a table; None for another."""
     if members and are_all(members.values(), list, tuple):
         lengths = set(map(len, members.values()))
-        if len(lengths) == 1 and len(members) <= MOST_COLUMNS and lengths != {0}:
+        if len(lengths) == 1 and len(members) <= MAX_COLUMNS and lengths != {0}:
             return Lists(dict(zip(labels(members), members.values(), strict=True)))
     if members and are_all(members.values(), *_SCALARS):
         names = [label(key) for key in members]

@@ -335,8 +335,8 @@ class SharedValues:
         space = self._namespace
         if not is_identifier(name):
             part = re.match(r"\w+", name)
-            whole = f"; share {part[0]!r}, or make a variable of the part" if part and part[0] in space else ""
-            raise ArgumentsError(f"{name!r} is not the name of a variable{whole}")
+            hint = f"; share {part[0]!r}, or make a variable of the part" if part and part[0] in space else ""
+            raise ArgumentsError(f"{name!r} is not the name of a variable{hint}")
         if name.startswith("_"):
             raise ArgumentsError(f"{name!r} is not shared: names with _ first are IPython's or private; use another")
         if name not in space:

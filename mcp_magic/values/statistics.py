@@ -22,7 +22,7 @@ def statistics_text(vector: Vector, hide: Callable[[str], str]) -> str:
     """Return the statistics of a column, "" if there is nothing to tell."""
     values = vector.values[~vector.missing]
     parts = [f"{len(vector.values) - len(values):,} missing"] if len(values) < len(vector.values) else []
-    if len(values):
+    if len(values) and vector.kind in _OF_KIND:
         parts += _OF_KIND[vector.kind](values, hide)
     return ", ".join(parts)
 
@@ -57,8 +57,4 @@ def _texts(values: Any, hide: Callable[[str], str]) -> list[str]:
     return [f"{len(counts):,} different" + (f": {frequent}" if frequent else "")]
 
 
-def _mixed(values: Any, hide: Callable[[str], str]) -> list[str]:
-    return []
-
-
-_OF_KIND = {"number": _numbers, "time": _times, "truth": _truths, "text": _texts, "mixed": _mixed}
+_OF_KIND = {"number": _numbers, "time": _times, "truth": _truths, "text": _texts}

@@ -95,7 +95,7 @@ class ValueTool:
         return {"name": self.name, "description": self.description, "parameters": dict(self.schema)}
 
 
-MOST_IMAGES = 5  # of one result
+MAX_IMAGES = 5  # of one result
 
 NOTHING_SHARED = "No value is shared. The person shares one with `%mcp share NAME` in the notebook."
 
@@ -131,15 +131,15 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
         return _text("\n".join(lines) or f"[no values here; {plural(len(names), 'values')} fit]")
 
     def describe_value(arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
-        name, value = _named(arguments, values)
+        name, value = _value_of(arguments, values)
         return _text(reader.describe(value, name, _columns(arguments)))
 
     def read_value(arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
-        name, value = _named(arguments, values)
+        name, value = _value_of(arguments, values)
         rows, columns, query = _rows(arguments), _columns(arguments), _string(arguments, "query")
         images = _images(value)
         if images and not (rows or columns or query):
-            return _shown(name, value, images)
+            return _image_answer(name, value, images)
         return _text(reader.read(value, name, rows=rows, columns=columns, query=query))
 
     return (
@@ -187,14 +187,14 @@ _READING = _schema(
 )
 
 
-def _named(arguments: Mapping[str, Any], values: Values) -> tuple[str, Any]:
+def _value_of(arguments: Mapping[str, Any], values: Values) -> tuple[str, Any]:
     """Return the name in the arguments, and the value or the part of a value that it means."""
-    whole = _string(arguments, "name")
-    if not whole:
+    full = _string(arguments, "name")
+    if not full:
         raise ArgumentsError("name is missing; `list_values` lists the names")
-    name, _, path = whole.partition(".")
+    name, _, path = full.partition(".")
     value, is_masked = part_of(values.get(name), path, name)
-    return one_line(whole, 100), MASK if is_masked else value
+    return one_line(full, 100), MASK if is_masked else value
 
 
 def _string(arguments: Mapping[str, Any], name: str) -> str:
@@ -222,11 +222,11 @@ def _columns(arguments: Mapping[str, Any]) -> list[str]:
 def _images(value: Any) -> list[Any]:
     """Return the images that a value is, or that a result without text has."""
     if is_among(type(value), RESULTS) and not any(text.strip() for text in value.texts):
-        return list(value.images[:MOST_IMAGES])
+        return list(value.images[:MAX_IMAGES])
     return [value] if is_image(value) else []
 
 
-def _shown(name: str, value: Any, images: list[Any]) -> list[ContentBlock]:
+def _image_answer(name: str, value: Any, images: list[Any]) -> list[ContentBlock]:
     from mcp_types import ImageContent
 
     blocks = [image_of(image) for image in images]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from mcp_magic.values.classes import defined_in, is_among, kinds_of, loaded
-from mcp_magic.values.plain import is_zone
+from mcp_magic.values.plain import is_missing_mark, is_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,8 @@ _CLASSES: dict[Kind, tuple[type, ...]] = {
 """Kind -> classes of Python whose objects are of it."""
 
 
-class Vector(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Vector:
     """The values of a column or of an expression.
 
     Attributes:
@@ -61,9 +63,7 @@ def of_cells(cells: Sequence[Any]) -> Vector:
         kinds = kinds_of(cell for cell in cells if not (type(cell) is float and cell != cell))
     classes = [kind for kind in kinds if kind is not type(None)]
     for kind, own in _CLASSES.items():
-        if all(
-            is_among(other, own) or (kind == "time" and other is loaded("pandas", "Timestamp")) for other in classes
-        ):
+        if all(is_among(item, own) or (kind == "time" and item is loaded("pandas", "Timestamp")) for item in classes):
             return _picked(array, kind)
     return Vector("mixed", array, np.fromiter(map(_is_missing, array), bool, len(array)))
 
@@ -102,11 +102,7 @@ def of_texts(array: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> Vect
 
 
 def _is_missing(cell: Any) -> bool:
-    return cell is None or (type(cell) is float and cell != cell) or _is_pandas_missing(cell)
-
-
-def _is_pandas_missing(cell: Any) -> bool:
-    return cell is loaded("pandas", "NaT") or cell is loaded("pandas", "NA")
+    return cell is None or (type(cell) is float and cell != cell) or is_missing_mark(cell)
 
 
 def _picked(cells: np.ndarray[Any, Any], kind: Kind) -> Vector:

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from mcp_magic import Host
 from mcp_magic.outside import proxy
 from mcp_magic.outside.gateway import KernelServer
-from mcp_magic.outside.proxy import NONE_SERVES, Proxy, Wanted, choose
+from mcp_magic.outside.proxy import NONE_SERVES, Proxy, Target, choose
 from mcp_magic.outside.runtime import RunningKernel, announce
 from mcp_magic.outside.serving import serve_kernel
 from tests.support.waiting import until
@@ -472,23 +472,25 @@ KERNELS = [
     ],
 )
 def test_kernel_is_the_nearest_or_the_named_one(folder, name, port):
-    choice = choose(KERNELS, Wanted((Path(folder),), name))
+    choice = choose(KERNELS, Target((Path(folder),), name))
     assert (choice.kernel.port if choice.kernel else None) == port
     assert bool(choice.why_none) == (port is None)
 
 
 def test_reasons_name_the_kernels_and_what_to_do():
-    several = choose(KERNELS, Wanted((Path("/work/b"),))).why_none
+    several = choose(KERNELS, Target((Path("/work/b"),))).why_none
     assert several == (
         "several kernels could be meant. These serve: x.ipynb in /work/b (since 2026-01-02T03:04); z.ipynb in /work/b "
         "(since 2026-01-02T03:04). To use one, call `find_kernels` with `use`, or start the proxy with --kernel "
         "NOTEBOOK."
     )
-    assert "no kernel serves in /x. These serve: " in choose(KERNELS, Wanted((Path("/x"),))).why_none
-    assert "no kernel 'q' serves. These serve: " in choose(KERNELS, Wanted((Path("/x"),), "q")).why_none
-    assert choose([], Wanted((Path("/x"),), "q")).why_none == NONE_SERVES
-    assert choose(KERNELS, Wanted((Path("/work/b"),)), last=KERNELS[3]).kernel == KERNELS[3]
-    assert choose(KERNELS, Wanted((Path("/elsewhere"),), "y", is_typed=True)).kernel is None
+    assert "no kernel serves in /x. These serve: " in choose(KERNELS, Target((Path("/x"),))).why_none
+    none = choose(KERNELS, Target((Path("/x"),), "q")).why_none
+    assert "no kernel 'q' serves. These serve: " in none
+    assert none.endswith("). The person types `%mcp serve --kernel` in the notebook; its tools appear here then.")
+    assert choose([], Target((Path("/x"),), "q")).why_none == NONE_SERVES
+    assert choose(KERNELS, Target((Path("/work/b"),)), last=KERNELS[3]).kernel == KERNELS[3]
+    assert choose(KERNELS, Target((Path("/elsewhere"),), "y", is_typed=True)).kernel is None
 
 
 async def test_agent_uses_one_of_several(folder, mode):
@@ -588,7 +590,7 @@ async def test_kernel_that_gives_no_answer_is_said_to_be_busy(folder, monkeypatc
         file.touch(0o600)
         file.write_text(token)
         announce(port, folder=folder, notebook="a.ipynb", kernel="", started="2026-01-02T03:04:05.678")
-        await Proxy(Wanted((folder,)), lambda line: written.append(json.loads(line))).run(following())
+        await Proxy(Target((folder,)), lambda line: written.append(json.loads(line))).run(following())
     said = f"a.ipynb in {folder} does not answer now: it runs what leaves no time for others. Try again later"
     assert said in written[0]["result"]["instructions"]
     assert said in written[1]["result"]["content"][0]["text"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import join_names
@@ -13,9 +12,11 @@ from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
 from mcp_magic.outside.entries import SERVER
+from mcp_magic.outside.runtime import runtime_folder
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -153,8 +154,6 @@ async def serve_at(
     invocation: Invocation, name: str, server: Any, port: int, token: str = "", cassette: Path | None = None
 ) -> None:
     """Serve a server at a port; serving it at another port ends only once the new port works."""
-    from jupyter_core.paths import jupyter_runtime_dir
-
     from mcp_magic.server.http import serve
 
     served = invocation.state.served
@@ -162,8 +161,7 @@ async def serve_at(
     if old is not None and old.port == port:
         await served.pop(name).stop()
         old = None
-    folder = Path(jupyter_runtime_dir()) / "mcp_magic"
-    served[name] = await serve(name, server, folder, port=port, token=token, cassette=cassette)
+    served[name] = await serve(name, server, runtime_folder(), port=port, token=token, cassette=cassette)
     if old is not None:
         await old.stop()
 
