@@ -241,7 +241,7 @@ NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NA
         ({"$value": "df", "query": {}}, 'rows: "query" is text, such as "a > 1"'),
         ({"$value": "n", "rows": [0, 1]}, "rows: a int has no rows and columns"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:40],
 )
 def test_a_wrong_reference_says_what_is_valid(reference, message, client):
     assert refusal({"rows": reference}, client, schema(rows=ROWS)) == message
@@ -365,7 +365,7 @@ def test_a_schema_that_takes_any_object_says_so_only():
         {"type": "object", "properties": []},
         schema(a={"type": "array", "x-mcp-header": "A"}),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:40],
 )
 def test_other_schemas_stay_as_they_are(tool):
     assert widened_schema(tool) == tool
