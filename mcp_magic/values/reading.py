@@ -43,6 +43,8 @@ CELL = 2_000  # most characters of a cell that is read
 
 MAX_COLUMNS = 50  # columns that are read or described if none are named
 
+MAX_NAMED = 1_000  # columns that are read if they are named: to read one takes time, however few its rows are
+
 LISTED_NAMES = 6  # names of columns in a list of values
 
 HEAD_LINES = 20  # lines in the description of a value that is no table
@@ -98,6 +100,8 @@ class Reader:
     ) -> str:
         """Return rows of a table, only those that fit a query and have a text; see `read`."""
         span, positions = row_range(rows, len(table)), table.positions(columns)
+        if columns and len(positions) > MAX_NAMED:
+            raise ArgumentsError(f"at most {MAX_NAMED:,} columns are read at a time, not {len(positions):,}")
         numbers: Sequence[int] = span
         condition = ""
         if query.strip():

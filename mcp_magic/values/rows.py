@@ -80,8 +80,8 @@ class Table(ABC):
         return {name: position for position, name in enumerate(self.columns)}
 
     def positions(self, names: Sequence[str]) -> list[int]:
-        """Return the positions of some columns, or of all if no names are given."""
-        return [self.position(name) for name in names] if names else list(range(len(self.columns)))
+        """Return the positions of some columns, each once, or of all if no names are given."""
+        return list(map(self.position, dict.fromkeys(names))) if names else list(range(len(self.columns)))
 
     def rows(self, numbers: Sequence[int], positions: Sequence[int], writer: Writer) -> list[list[Any]]:
         """Return rows as lists of JSON values; ArgumentsError if the writer takes fewer values than these are."""

@@ -13,7 +13,7 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.classes import bases, class_name, is_among, loaded
 from mcp_magic.values.frames import frame_table
 from mcp_magic.values.plain import Writer
-from mcp_magic.values.rows import MAX_ITEMS, Lists, Matrix, of_dict, of_list
+from mcp_magic.values.rows import MAX_COLUMNS, MAX_ITEMS, Lists, Matrix, of_dict, of_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +79,8 @@ def as_json(
     if not columns and rows is None and type(table) is Lists:
         return writer.plain(value)
     positions = table.positions(columns)
+    if len(positions) > MAX_COLUMNS:
+        raise ArgumentsError(f"{len(positions):,} columns are too many, the most are {MAX_COLUMNS:,}; name fewer")
     numbers = range(len(table)) if rows is None else rows
     names = [table.columns[position] for position in positions]
     cells = table.rows(numbers, positions, writer)

@@ -141,6 +141,11 @@ def test_values_of_libraries_have_their_usual_form(value, place, sent, client, s
             '[...], "rows": [0, 1000]}',
             id="large",
         ),
+        pytest.param(
+            pd.DataFrame(np.zeros((1, 20_000))),
+            "x: 20,000 columns are too many, the most are 10,000; name fewer",
+            id="wide",
+        ),
     ],
 )
 def test_a_value_that_cannot_be_sent_is_refused(value, message, client, space):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from mcp_types import CallToolResult, ImageContent, TextContent
@@ -252,6 +253,16 @@ def test_a_cell_with_a_million_characters_is_cut():
     assert text.startswith('[rows 0 to 1 of 2]\na\n"xxx')
     assert text.endswith('… (1,000,000 characters)"\ny')
     assert len(text) < 2_100
+
+
+def test_a_column_is_read_once_and_not_too_many_at_a_time():
+    wide = pd.DataFrame(np.zeros((1, 1_001)), columns=[f"c{number}" for number in range(1_001)])
+    values = Namespace(df=CITIES, wide=wide)
+    assert answer("read_value", values, name="df", rows="0", columns=["city"] * 100_000) == (
+        "[rows 0 to 0 of 3]\ncity\nOslo"
+    )
+    with pytest.raises(ArgumentsError, match="at most 1,000 columns are read at a time, not 1,001"):
+        answer("read_value", values, name="wide", columns=list(wide.columns))
 
 
 def test_rows_and_columns_are_read_in_both_notations():
