@@ -302,6 +302,7 @@ SHARED = "%mcp share"  # who decided about a read: the user, when they shared th
 UNREAD = "check"  # who decided that nothing can be read, by its reason
 MAX_PROBLEM = 300  # characters of that reason
 MAX_WAITING = 8  # questions of one outside client that wait at a time; the user reads the cards of others, too
+MAX_WAITING_OUTSIDE = 32  # questions of all outside clients that wait at a time
 ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
 MAX_PLAN = 50  # the most calls in one question
 
@@ -524,6 +525,9 @@ class Consent:
 
         if not is_outside(request.asker):
             return (await self._answers({0: request}, answers()))[0]
+        if self._waiting.total() >= MAX_WAITING_OUTSIDE:  # a program may call itself by many names
+            reason = f"{MAX_WAITING_OUTSIDE} calls of agents wait for the user's answer already; call again later"
+            return Decision.deny(reason, by="the limit of waiting questions")
         if self._waiting[request.asker] >= MAX_WAITING:
             reason = f"{MAX_WAITING} calls of yours wait for the user's answer already; wait for these, then call again"
             return Decision.deny(reason, by="the limit of waiting questions")

@@ -167,8 +167,15 @@ async def test_a_flood_of_questions_of_one_client_ends():
         "db:load was not called; denied by the limit of waiting questions: 8 calls of yours wait for"
     )
     other = asyncio.ensure_future(consent.review(asked(asker="outside codex", arguments={}, values=())))
+    await asyncio.sleep(0)
+    more = [
+        asyncio.ensure_future(consent.review(asked(asker=f"outside {n}", arguments={}, values=()))) for n in range(23)
+    ]
+    await asyncio.sleep(0)
+    last = await consent.review(asked(asker="outside last", arguments={}, values=()))
+    assert last.reason == "32 calls of agents wait for the user's answer already; call again later"
     answer.set()
-    assert all(decision.approved for decision in await asyncio.gather(*waiting, other))
+    assert all(decision.approved for decision in await asyncio.gather(*waiting, other, *more))
     assert (await consent.review(asked(arguments={}, values=()))).approved
 
 
