@@ -25,6 +25,8 @@ HEADER_SECONDS = 10.0  # seconds within which a new connection must send the hea
 
 MOST_STRANGERS = 256  # most connections that have not sent the token (yet); one more closes the oldest
 
+MOST_CONNECTIONS = MOST_STRANGERS + 256  # most connections at all: the descriptors of the kernel are the person's, too
+
 BACKLOG = 128  # connections that asyncio accepts at once; more wait in the system's queue without a file descriptor
 
 IDLE_SECONDS = 5  # seconds that a connection may be idle between two requests
@@ -195,6 +197,7 @@ def _uvicorn(app: Application, entrance: _Entrance) -> Any:
         ws="none",
         proxy_headers=False,  # no proxy is in between, so headers must not change the client's address
         backlog=BACKLOG,
+        limit_concurrency=MOST_CONNECTIONS,  # another is answered with 503
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=1,
     )

@@ -147,6 +147,16 @@ async def test_only_a_connection_without_token_is_closed_in_time(host, tmp_path,
         await host.close()
 
 
+async def test_connections_are_limited_with_the_token_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(loopback, "MOST_CONNECTIONS", 3)
+    async with serving(tmp_path) as (served, _):
+        request = f"{POST}Authorization: Bearer {served.token}\r\nConnection: close\r\n\r\n"
+        async with flooding(served.port, 2):
+            assert (await said(served.port, request)).startswith(b"HTTP/1.1 503 ")
+        answers = [await said(served.port, request) for _ in range(20)]  # once the server has seen them close
+        assert not answers[-1].startswith(b"HTTP/1.1 503 ")
+
+
 async def test_a_body_without_token_is_not_read(tmp_path):
     async with serving(tmp_path) as (served, _):
         answer = await said(served.port, f"{POST}Content-Length: 1000000000\r\n\r\n{'x' * 1000}")
