@@ -78,14 +78,14 @@ class PlannedCall:
         call = Call(self.offer.connection, tool.name, self.arguments, tool, asker=asker, run=run, variant=variant)
         return replace(call, values=self.values)
 
-    def written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def as_written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments of this call as the model writes them: with references, and not with values."""
         return referenced(arguments, unchanged(self.values, self.arguments, arguments))
 
-    def read(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments with values in place of the model's references: the reverse of `written`."""
-        notes = [note for note in self.values if json_equal(value_at(written, note.path), dict(note.reference))]
-        return with_values(written, [(note.path, value_at(self.arguments, note.path)) for note in notes])
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments with values in place of the model's references: the reverse of `as_written`."""
+        notes = [note for note in self.values if json_equal(value_at(arguments, note.path), dict(note.reference))]
+        return with_values(arguments, [(note.path, value_at(self.arguments, note.path)) for note in notes])
 
     def take(self, arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> None:
         """Take the arguments, checked by the schema of the tool."""
@@ -103,14 +103,14 @@ class PlannedCall:
     def decide(self, decision: Decision) -> None:
         """Take a decision of consent, in the form that a thread can store."""
         arguments = self.arguments if decision.arguments is None else decision.arguments
-        stored = {"arguments": storable(self.written(arguments)), "definition": decision.definition}
+        stored = {"arguments": storable(self.as_written(arguments)), "definition": decision.definition}
         self.approval = approval_of(decision, self.arguments) | stored | {"of": self.of}
 
     def restore(self, approval: dict[str, Any], input_schema: Mapping[str, Any]) -> Decision:
         """Return the decision that the state of the graph has about this call."""
         self.approval = approval
         arguments = None
-        if approval["arguments"] != storable(self.written(self.arguments)):
+        if approval["arguments"] != storable(self.as_written(self.arguments)):
             arguments = decode_big_ints(self.read(approval["arguments"]), input_schema)
         approved, definition = approval["decision"] != "deny", approval.get("definition", "")
         return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)

@@ -534,7 +534,7 @@ class _Nodes:
 
     def announced(self, planned: PlannedCall, turn: int, parent: str = "") -> CallEvent:
         """Return the event of a call that waits for a decision."""
-        id_, arguments, offer = planned.id, planned.written(planned.arguments), planned.offer
+        id_, arguments, offer = planned.id, planned.as_written(planned.arguments), planned.offer
         if offer is None:
             server, _, tool = self.registry.person_name(planned.name).rpartition(":")
             definition = None if planned.program is None else planned.program.tool
@@ -556,7 +556,7 @@ class _Nodes:
 
     def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
-        arguments = planned.written(decision.arguments or {}) if planned.edited else None
+        arguments = planned.as_written(decision.arguments or {}) if planned.edited else None
         get_stream_writer()(DecisionEvent(planned.id, decision.approved, decision.by, decision.reason, arguments))
 
     def _interrupt(self, calls: list[PlannedCall], turn: str) -> Callable[[PlannedCall], Approver] | None:
@@ -925,7 +925,7 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
         "id": planned.id,
         "server": planned.offer.connection.name,
         "tool": tool.name,
-        "arguments": planned.written(planned.arguments),
+        "arguments": planned.as_written(planned.arguments),
         "description": tool.description or "",
         "annotations": hints,
         "schema": tool.input_schema,

@@ -163,10 +163,8 @@ def _function(connection: Connection, name: str, tool: Tool, takes_references: b
     functions = _functions.setdefault(connection, {})
     key = name, takes_references
     if key not in functions or functions[key][0] is not tool:
-        shown = tool
-        if takes_references:
-            shown = tool.model_copy(update={"input_schema": widened_schema(tool.input_schema)})
-        functions[key] = (tool, function_of(name, shown))
+        schema = widened_schema(tool.input_schema) if takes_references else tool.input_schema
+        functions[key] = (tool, function_of(name, tool.model_copy(update={"input_schema": schema})))
     return functions[key][1]
 
 

@@ -22,11 +22,11 @@ from mcp_magic.consent.values import (
     head_of,
     is_large,
     note_line,
-    noted,
     referenced,
     resolved,
     unchanged,
     value_at,
+    with_notes,
 )
 from mcp_magic.display.arguments import (
     MAX_IN_LINE,
@@ -186,10 +186,10 @@ def _arguments_form(request: Request, *, fields: bool = True) -> Form:
 
         def read(text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
             edited = read_arguments(text, referenced(arguments, _present(request, arguments)), None)
-            changed: dict[str, Any] = resolved(edited, values)
+            result: dict[str, Any] = resolved(edited, values)
             if definition is not None:
-                schema.check_arguments(changed, definition.input_schema)
-            return changed
+                schema.check_arguments(result, definition.input_schema)
+            return result
 
         return Form(
             request.arguments,
@@ -251,7 +251,7 @@ def _present(request: Request, arguments: Mapping[str, Any]) -> Sequence[ValueNo
 
 def _with_notes(request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments with a line of text for each large value of the notebook."""
-    return noted(arguments, _present(request, arguments)) if request.values else arguments
+    return with_notes(arguments, _present(request, arguments)) if request.values else arguments
 
 
 def _asker(request: Request) -> str:
@@ -367,8 +367,8 @@ def _long(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any
 def _large(request: Request, arguments: Mapping[str, Any], masked: _Masked) -> list[tuple[str, Any]]:
     """Return the values of the notebook that are drawn by their shapes, with secrets masked."""
     notes = [note for note in _present(request, arguments) if is_large(value_at(arguments, note.path))]
-    whole = masked.arguments(arguments) if notes else {}
-    return [(f"{path_text(note.path)} ← {note.name}", value_at(whole, note.path)) for note in notes]
+    hidden = masked.arguments(arguments) if notes else {}
+    return [(f"{path_text(note.path)} ← {note.name}", value_at(hidden, note.path)) for note in notes]
 
 
 def _long_hidden(hidden: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -478,13 +478,13 @@ def _arguments_part(
 
 def _values_drawn(request: Request, arguments: Mapping[str, Any], masked: _Masked) -> dict[str, tuple[str, list[str]]]:
     """Return for each value of the notebook, by its path: what was taken of which variable, and its head or whole."""
-    whole = masked.arguments(arguments) if request.values else {}
+    hidden = masked.arguments(arguments) if request.values else {}
     drawn = {}
     for value in _present(request, arguments):
         if is_large(value_at(arguments, value.path)):
             head = head_of(arguments, value, request.definition)
         else:
-            head = [in_line(value_text(value_at(whole, value.path)), MAX_VALUE)]
+            head = [in_line(value_text(value_at(hidden, value.path)), MAX_VALUE)]
         drawn[in_line(path_text(value.path), MAX_NAME)] = note_line(value), head
     return drawn
 

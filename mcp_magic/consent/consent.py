@@ -653,13 +653,13 @@ def record_of(request: Request, decision: Decision, seconds: float, *, verdict: 
     names = () if decision.arguments is None else tuple(changes(request.arguments, decision.arguments))
     verdict = verdict or (("edit" if names else "approve") if decision.approved else "deny")
     arguments = request.arguments if decision.arguments is None else decision.arguments
-    noted = audited(arguments, unchanged(request.values, request.arguments, arguments))
+    notes = audited(arguments, unchanged(request.values, request.arguments, arguments))
     return Record(
         time=datetime.now(UTC).isoformat(timespec="milliseconds"),
         asker=request.asker,
         server=request.server,
         tool=request.tool,
-        arguments=masked(noted, request.definition),
+        arguments=masked(notes, request.definition),
         decision=verdict,
         by=decision.by,
         reason=decision.reason,

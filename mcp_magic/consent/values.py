@@ -68,10 +68,10 @@ def value_at(arguments: Any, path: Path) -> Any:
 
 def with_values(arguments: Mapping[str, Any], values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
     """Return arguments with other values at some paths; what is beside them is not copied."""
-    changed: Any = dict(arguments)
+    result: Any = dict(arguments)
     for path, value in values:
-        changed = _with_value(changed, path, value)
-    return changed  # type: ignore[no-any-return]
+        result = _with_value(result, path, value)
+    return result  # type: ignore[no-any-return]
 
 
 def _with_value(inside: Any, path: Path, value: Any) -> Any:
@@ -101,7 +101,7 @@ def is_large(value: Any) -> bool:
     return len(value_text(value)) > MAX_TEXT
 
 
-def noted(arguments: Mapping[str, Any], values: Sequence[ValueNote]) -> dict[str, Any]:
+def with_notes(arguments: Mapping[str, Any], values: Sequence[ValueNote]) -> dict[str, Any]:
     """Return arguments with a line of text for each large value."""
     large = [note for note in values if is_large(value_at(arguments, note.path))]
     return with_values(arguments, [(note.path, f"← {note_line(note)}") for note in large])

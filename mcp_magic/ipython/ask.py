@@ -603,7 +603,7 @@ class Asking:
         if place.cell is not None:
             panel = self._panel(self._cells.run(place.cell.request), partial(self._show_at, place.cell))
         else:
-            panel = self._panels.setdefault("", Panel(lambda bundle: lambda other: None))
+            panel = self._panels.setdefault("", Panel(lambda bundle: lambda update: None))
         for board in place.boards:
             board.show_questions(panel.widget)
         try:

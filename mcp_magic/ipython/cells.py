@@ -141,15 +141,15 @@ class Cells:
     async def free(self) -> None:
         """Wait until no cell runs."""
         while self._running:
-            ended = asyncio.get_running_loop().create_future()
+            end = asyncio.get_running_loop().create_future()
 
-            def tell(ended: asyncio.Future[None] = ended) -> None:
-                if not ended.done():
-                    ended.set_result(None)
+            def tell(end: asyncio.Future[None] = end) -> None:
+                if not end.done():
+                    end.set_result(None)
 
             self.ended.append(tell)
             try:
-                await ended
+                await end
             finally:
                 self.ended.remove(tell)
 

@@ -123,8 +123,8 @@ class Pages:
             raise NowhereError(RELOADED)
         return Place(next(iter(sessions)), None, tuple(boards))
 
-    async def open(self, wanted: Collection[str] = ()) -> set[str]:
-        """Return the sessions of pages that answer now; as soon as one of the wanted ones does, or else in time."""
+    async def open(self, sessions: Collection[str] = ()) -> set[str]:
+        """Return the sessions of pages that answer now; as soon as one of `sessions` does, or else in time."""
         import comm
 
         loop, came = asyncio.get_running_loop(), asyncio.Event()
@@ -150,7 +150,7 @@ class Pages:
                 self._probe.on_close(closed)
                 self._probe.open()
             for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):  # a cell that computes takes one of these only
-                if self._heard.intersection(wanted) or (self._heard and not wanted):
+                if self._heard.intersection(sessions) or (self._heard and not sessions):
                     break
                 came.clear()
                 with suppress(TimeoutError):
@@ -174,8 +174,8 @@ class Pages:
             watch.result()
             raise NowhereError(CLOSED)
         finally:
-            for left in (task, watch):
-                left.cancel()
+            task.cancel()
+            watch.cancel()
             await asyncio.wait({task, watch})
 
     async def _closed(self, session: str) -> None:
@@ -189,12 +189,12 @@ class Pages:
     async def _clicks_come(self) -> None:
         """Wait until clicks reach the kernel."""
         while not self._hears:
-            ended = asyncio.Event()
-            self._cells.ended.append(ended.set)
+            end = asyncio.Event()
+            self._cells.ended.append(end.set)
             try:
-                await ended.wait()
+                await end.wait()
             finally:
-                self._cells.ended.remove(ended.set)
+                self._cells.ended.remove(end.set)
             await asyncio.sleep(0)
 
     @property

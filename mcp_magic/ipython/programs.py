@@ -134,17 +134,17 @@ class RunCode:
 
     async def _run(self, code: str, begin: Callable[[], None]) -> Program:
         """Run a program until it ends, the person interrupts it, or its time is over."""
-        shown, is_late, over = Printed(), threading.Event(), threading.Event()
+        output, is_late, over = Printed(), threading.Event(), threading.Event()
 
         @contextmanager
         def captured(printed: Printed) -> Iterator[None]:
-            nonlocal shown
-            shown = printed
+            nonlocal output
+            output = printed
             with capture(self._shell, printed):
                 yield
 
         programs = Programs(namespace=self._shell.user_ns, captured=captured, characters=CHARACTERS)
-        work = self._shown_value(run_program(code, {}, State(), programs, None))
+        work = self._with_image(run_program(code, {}, State(), programs, None))
         context = copy_context() if self._cells.latest is None else self._cells.latest.copy()
         task = asyncio.get_running_loop().create_task(work, context=context, name="mcp_magic run_code")
 
@@ -168,9 +168,9 @@ class RunCode:
         limit = duration(round(SECONDS))
         why = f"it ran for {limit} and was ended" if is_late.is_set() else "the person interrupted it"
         problem = f"KeyboardInterrupt: {why}. What it had done until then stays."
-        return Program(code, problem=problem, printed=str(shown), images=shown.images)
+        return Program(code, problem=problem, printed=str(output), images=output.images)
 
-    async def _shown_value(self, running: Any) -> Program:
+    async def _with_image(self, running: Any) -> Program:
         """Await a program, and add the image of its value."""
         program: Program = await running
         formatter = self._shell.display_formatter

@@ -325,5 +325,5 @@ class _Attempts:
         if decision is None:
             return {"arguments": storable(referenced(arguments, self.call.values))}
         final = arguments if decision.arguments is None else decision.arguments
-        written = referenced(final, unchanged(self.call.values, arguments, final))
-        return {"arguments": storable(written), "approval": approval_of(decision, arguments)}
+        references = referenced(final, unchanged(self.call.values, arguments, final))
+        return {"arguments": storable(references), "approval": approval_of(decision, arguments)}

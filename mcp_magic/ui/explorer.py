@@ -847,7 +847,7 @@ class Explorer:
     def hide_questions(self, widget: Any) -> None:
         """Show it no more. Idempotent."""
         if not self.closed:
-            self._questions.children = tuple(other for other in self._questions.children if other is not widget)
+            self._questions.children = tuple(child for child in self._questions.children if child is not widget)
 
     async def wait(self) -> None:
         """Wait until all clicks are handled."""

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
 from tests.support.kernel_servers import LOAD
 from tests.support.kernels import environment, until
+from tests.support.outside_kernel import served
 
 SHOP = "%%mcp_server shop\ndef price(item: str) -> float:\n    return 2.0"
 ALLOWED = "%mcp allow shop:price --for 'outside mcp' --first"
@@ -72,6 +74,35 @@ async def test_agent_reaches_the_kernel_by_the_entry_that_is_shown(kernel, folde
     assert runtime_files(folder) == []
     assert "this kernel is not served" in kernel.run("%mcp serve --kernel --stop").evalue
     assert "nothing is served" in kernel.run("%mcp serve --stop").evalue
+
+
+async def test_call_waits_for_a_cell_and_says_so(kernel, folder):
+    kernel.ok("from pathlib import Path")
+    kernel.ok("%mcp allow shop:price --for outside --first")
+    url, token = served(kernel)
+    busy, free = folder / "busy", folder / "free"
+    cell = f"Path({str(busy)!r}).touch()\nwhile not Path({str(free)!r}).exists():\n    pass"
+    told = []
+
+    async def progressed(progress, total, message):
+        told.append(message)
+        free.touch()
+
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        await client.list_tools()
+        running = asyncio.create_task(asyncio.to_thread(kernel.ok, cell))
+        while not busy.exists():
+            await client.list_tools()
+        assert "shop__price" in {tool.name for tool in (await client.list_tools()).tools}
+        result = await client.call_tool("shop__price", {"item": "tea"}, progress_callback=progressed)
+        await running
+    assert (result.is_error, result.structured_content) == (False, {"result": 2.0})
+    assert told[0] == "the kernel runs a cell, for 1 s"
+    kernel.ok("%mcp serve --stop")
 
 
 async def test_agent_stays_through_a_restart(kernel, folder):

@@ -81,8 +81,8 @@ async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         await served.pop(arguments.server).stop()
         return _listing(invocation)
     if kernel is None and (arguments.kernel or not served):
-        what = "this kernel is not served" if arguments.kernel else "nothing is served"
-        raise CommandError(f"%mcp serve: {what}; `%mcp serve --kernel` serves it to outside agents.")
+        subject = "this kernel is not served" if arguments.kernel else "nothing is served"
+        raise CommandError(f"%mcp serve: {subject}; `%mcp serve --kernel` serves it to outside agents.")
     notes = []
     if kernel is not None:
         clients = await invocation.host.stop_serving()
