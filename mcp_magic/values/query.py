@@ -198,16 +198,16 @@ class _Computation:
         if isinstance(operation, ast.In | ast.NotIn):
             result = self._membership(left, right)
             return _negated(result) if isinstance(operation, ast.NotIn) else result
-        one, other = self._value(left), self._value(right)
-        if one is None:
-            one, other, left = other, one, right
-        if other is None:
-            return self._emptiness(one, operation, left)
+        first, second = self._value(left), self._value(right)
+        if first is None:
+            first, second, left = second, first, right
+        if second is None:
+            return self._emptiness(first, operation, left)
         if isinstance(operation, ast.Is | ast.IsNot):
             raise ArgumentsError("`is` asks for missing values only: `x is null`, `x is not null`; else write ==")
-        if not isinstance(one, Vector) and not isinstance(other, Vector):
+        if not isinstance(first, Vector) and not isinstance(second, Vector):
             raise ArgumentsError(f"it compares {self._source(left)} with {self._source(right)}: name a column")
-        first, second = self._aligned(one, other, left, right)
+        first, second = self._aligned(first, second, left, right)
         missing = _missing(first) | _missing(second)
         with np.errstate(all="ignore"):
             values = _COMPARISONS[type(operation)](_plain(first), _plain(second))
@@ -320,32 +320,30 @@ class _Computation:
 
     # Kinds.
 
-    def _aligned(self, one: Any, other: Any, left: ast.expr, right: ast.expr) -> tuple[Any, Any]:
-        """Return two values as values of one kind."""
-        if not isinstance(one, Vector):
-            second, first = self._aligned(other, one, right, left)
+    def _aligned(self, first: Any, second: Any, left: ast.expr, right: ast.expr) -> tuple[Any, Any]:
+        """Return two values, of which one is a vector at least, as values of one kind."""
+        if not isinstance(first, Vector):
+            second, first = self._aligned(second, first, right, left)
             return first, second
-        kind: Kind = other.kind if isinstance(other, Vector) else _kind_of(other)
-        if kind == "mixed" and one.kind == "mixed":
+        kind: Kind = second.kind if isinstance(second, Vector) else _kind_of(second)
+        if kind == "mixed" and first.kind == "mixed":
             raise ArgumentsError(f"{self._source(left)} and {self._source(right)} hold values of several kinds")
         if kind == "mixed":
-            kind = one.kind
-        if one.kind == "time" and kind == "text" and isinstance(other, str):
-            return one, _moment(other)
-        if one.kind == "truth" and kind == "number":
+            kind = first.kind
+        if first.kind == "time" and kind == "text" and isinstance(second, str):
+            return first, _moment(second)
+        if first.kind == "number" and kind == "truth":
+            second = int(second) if isinstance(second, bool) else second.of_kind("number")
             kind = "number"
-        elif one.kind == "number" and kind == "truth":
-            other = int(other) if isinstance(other, bool) else other.of_kind("number")
-            kind = "number"
-        first = self._texts(one) if kind == "text" else one.of_kind(kind)
-        if first is None:
-            raise self._unfit(left, one, kind)
-        if not isinstance(other, Vector):
-            return first, other
-        second = self._texts(other) if kind == "text" else other.of_kind(kind)
-        if second is None:
-            raise self._unfit(right, other, kind)
-        return first, second
+        column = self._texts(first) if kind == "text" else first.of_kind(kind)
+        if column is None:
+            raise self._unfit(left, first, kind)
+        if not isinstance(second, Vector):
+            return column, second
+        aligned = self._texts(second) if kind == "text" else second.of_kind(kind)
+        if aligned is None:
+            raise self._unfit(right, second, kind)
+        return column, aligned
 
     def _texts(self, vector: Vector) -> Vector | None:
         """Return the texts of a vector, masked."""
