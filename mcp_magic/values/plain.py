@@ -128,6 +128,8 @@ class Writer:
         return REST
 
     def _of_class(self, value: Any, kind: type, above: tuple[type, ...], depth: int) -> Any:
+        if depth >= DEEPEST:
+            return self._cut("it is nested too deeply")
         if enum.Enum in above:
             return self.plain(attributes(value, ("_value_",)).get("_value_"), depth + 1)
         if str in above:

@@ -133,7 +133,7 @@ class _Resolution:
 
     def formed(self, value: Any, selection: dict[str, Any], form: _Form) -> Any:
         """Return a value, or rows and columns of it, as JSON of a form."""
-        if isinstance(value, ToolResult):
+        if ToolResult in bases(type(value)):
             value = _of_result(value, selection, form)
         if form.items != "object" and not selection and loaded("numpy", "ndarray") is type(value):
             return self.writer().plain(value)  # lists in lists, of any number of dimensions

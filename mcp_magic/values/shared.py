@@ -31,7 +31,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import is_secret_name
-from mcp_magic.values.classes import bases, class_name, member, module_of
+from mcp_magic.values.classes import bases, class_name, is_among, member, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
@@ -74,9 +74,9 @@ def why_never(value: Any) -> str:
         return "a module"
     if type in above:
         return "a class"
-    if kind in _FUNCTIONS:
+    if is_among(kind, _FUNCTIONS):
         return "a function"
-    if kind in _RUNNING:
+    if is_among(kind, _RUNNING):
         return "a program that runs"
     for base in above:
         package, _, rest = module_of(base).partition(".")

@@ -35,7 +35,7 @@ def table_of(value: Any) -> Table | None:
     if kind is set or kind is frozenset:
         return Lists({"value": Writer(nodes=MAX_ITEMS).plain(value)})
     if dict in above:
-        return of_dict(value if kind is dict else dict.copy(value))
+        return of_dict(value if kind is dict else dict(dict.items(value)))
     if is_among(kind, _IN_RESULTS):
         names, cells = value.head(sys.maxsize)
         return Matrix(cells, names)

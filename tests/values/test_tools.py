@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results import ToolResult
+from mcp_magic.values.references import resolve_references
+from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tools import value_tools
 from tests.support.sampling_servers import PIXEL
 
@@ -278,6 +281,32 @@ def test_a_nested_value_that_is_too_large_says_that_it_is_cut():
     text = answer("read_value", values, name="nest", rows="-1:")
     assert text.endswith("[cut here; parts of it can be read as nest.PART]")
     assert answer("read_value", values, name="loop", rows="-1:").endswith("can be read as loop.PART]")
+
+
+def test_nothing_of_a_hostile_value_runs():
+    def boom(*args: Any) -> Any:
+        raise AssertionError("it ran")
+
+    replaced = dict.fromkeys(("__eq__", "__hash__", "__getattribute__", "__instancecheck__"), boom)
+    kind = type("Meta", (type,), replaced)("Alien", (), {})
+    members = dict.fromkeys(("keys", "items", "__iter__", "__getitem__", "__len__", "copy"), boom)
+    members_of_its_own = type("Members", (dict,), members)(a=1)
+    masquerade = type("Masquerade", (), {"__class__": property(boom)})()
+    circle = Enum("Circle", "ONE").ONE
+    circle._value_ = circle
+    space = {"alien": type.__call__(kind), "members": members_of_its_own, "mask": masquerade, "circle": [circle]}
+    values = SharedValues(space)
+    values.share_all()
+    values.share(*space)
+    client = values.of("1")
+    tools = {tool.name: tool for tool in value_tools()}
+    [listing] = tools["list_values"].answer({}, client)
+    assert listing.text == "alien: Alien\nmembers: Members, 1 member (a)\nmask: Masquerade\ncircle: list, 1 item"
+    [read] = tools["read_value"].answer({"name": "members"}, client)
+    assert read.text == "[rows 0 to 0 of 1]\nkey,value\na,1"
+    for name, problem in (("mask", "Masquerade has no JSON form"), ("circle", "nested too deeply")):
+        with pytest.raises(ArgumentsError, match=problem):
+            resolve_references({"x": {"$value": name}}, client)
 
 
 def test_an_error_of_a_library_does_not_get_out(monkeypatch: pytest.MonkeyPatch):
