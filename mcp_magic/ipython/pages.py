@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from mcp_magic.ipython.cells import kernel_version, loops_on_this_stack
@@ -128,6 +129,10 @@ class Pages:
         import comm
 
         loop, came = asyncio.get_running_loop(), asyncio.Event()
+        # ipykernel 7.4 routes the answer to where the message came from that this task goes back to. After a click that
+        # is the subshell of the widgets, which JupyterLab has deleted with the last of them: the answer would be lost.
+        latest = next(reversed(self._cells.pages.values()), None)
+        context = latest.context.copy() if latest is not None else copy_context()
 
         def wake() -> None:
             for event in self._waiting:
@@ -144,11 +149,11 @@ class Pages:
         self._waiting.add(came)
         try:
             if self._probe is None:
-                self._probe = comm.create_comm(target_name=TARGET)
+                self._probe = context.run(comm.create_comm, target_name=TARGET)
                 self._probe.on_close(closed)
             else:
                 self._probe.on_close(closed)
-                self._probe.open()
+                context.run(self._probe.open)
             for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):  # a cell that computes takes one of these only
                 if self._heard.intersection(sessions) or (self._heard and not sessions):
                     break

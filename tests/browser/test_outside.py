@@ -90,6 +90,11 @@ def test_a_person_answers_two_clients_one_by_one(lab, threads):
     assert second.result(60) == "show:one_text was not called; denied by the user: not today."
     expect(panel).to_contain_text("✓ approved show:one_text(text=hi) by you")
     expect(panel).to_contain_text("(outside codex (as it calls itself) asked)")
+    # no cell has run since, and the page has deleted the subshell of the buttons
+    for text in ("once more", "and again"):
+        later = call(text)
+        press(cell, "Approve")
+        assert later.result(60) == text
 
 
 def test_values_that_would_leave_are_drawn_and_can_be_opened(lab, threads):
