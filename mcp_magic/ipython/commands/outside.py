@@ -36,7 +36,10 @@ async def _share(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         return _listing(invocation)
     if arguments.stop:
         values.stop(*names)
-        return values.listing(f"no longer shared: {', '.join(names)}" if names else "")
+        notes = [f"no longer shared: {', '.join(names)}"] if names else []
+        if values.all:
+            notes.append("all other variables of data are, also later ones; `%mcp share --stop` ends that")
+        return values.listing("; ".join(notes))
     if names:
         values.share(*names)
     return _listing(invocation)

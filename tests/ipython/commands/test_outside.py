@@ -89,3 +89,12 @@ def test_tab_completes_variables_of_data(magic, space):
     assert candidates("share ", space)[1] == ["df", "results"]
     assert candidates("share --", space)[1] == ["--all", "--stop", "--help"]
     assert candidates("share df r", space)[1] == ["results"]
+
+
+async def test_a_name_taken_out_of_all_leaves_the_others_shared(magic):
+    await magic("share --all")
+    listing = await magic("share --stop df")
+    assert listing.note == (
+        "no longer shared: df; all other variables of data are, also later ones; `%mcp share --stop` ends that"
+    )
+    assert (await magic("share --stop")).note == ""
