@@ -146,11 +146,12 @@ class NotebookHost(CoreHost):
         if (serving := self.serving) is not None:
             if port not in (0, serving.kernel.port):
                 at = serving.kernel.port
-                raise CommandError(f"%mcp serve: this kernel is served at port {at}; `%mcp serve --stop` ends that.")
-            if more := [tool.tool.name for tool in own if tool.tool.name not in serving.server.own]:
                 raise CommandError(
-                    f"%mcp serve: this kernel is served without {join_names(more)}; `%mcp serve --stop` ends that."
+                    f"%mcp serve: this kernel is served at port {at}; `%mcp serve --kernel --stop` ends that."
                 )
+            if more := [tool.tool.name for tool in own if tool.tool.name not in serving.server.own]:
+                problem = f"%mcp serve: this kernel is served without {join_names(more)}"
+                raise CommandError(f"{problem}; `%mcp serve --kernel --stop` ends that.")
             return serving
         from mcp_magic.outside.gateway import KernelServer
         from mcp_magic.outside.serving import serve_kernel

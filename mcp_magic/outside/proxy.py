@@ -777,6 +777,8 @@ _TOOL = {
 
 async def serve(target: Target) -> None:
     """Serve over stdin and stdout until stdin ends. What anything else prints goes to stderr."""
+    if sys.stdin.isatty():
+        print("An agent starts this by the entry that `%mcp serve --kernel` shows; Ctrl-D ends it.", file=sys.stderr)
     own = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     loop = asyncio.get_running_loop()

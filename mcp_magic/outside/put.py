@@ -23,7 +23,7 @@ PUT_VALUE = Tool(
     name="put_value",
     title="Put a value into the notebook",
     description="Makes a new variable of the notebook: a list of objects becomes a DataFrame, other JSON stays as it "
-    "is. The person is asked. No variable of the person is replaced, but one that you have put is. "
+    "is. The person is asked. It replaces no variable of the person, only one that the same agent has put. "
     'value may be a reference, such as {"$value": "result_3", "columns": ["a"]}; what is masked (***) stays so.',
     input_schema={
         "type": "object",

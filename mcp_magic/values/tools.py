@@ -197,12 +197,15 @@ def _value_of(arguments: Mapping[str, Any], values: Values) -> tuple[str, Any]:
     return one_line(full, 100), MASK if is_masked else value
 
 
+_EXAMPLES = {"rows": "0:100", "columns": "price", "query": "price > 10"}
+
+
 def _string(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ArgumentsError(f"{name} is a text")
+        raise ArgumentsError(f'{name} is a text, such as "{_EXAMPLES.get(name, "df")}"')
     return value
 
 

@@ -130,7 +130,7 @@ async def test_code_is_run_only_with_the_option(kernel, folder):
     kernel.ok(LOAD)
     async with agent(folder, kernel.ok("%mcp serve --kernel")) as client:
         assert "run_code" not in await tools(client)
-        without = "this kernel is served without run_code; `%mcp serve --stop` ends that"
+        without = "this kernel is served without run_code; `%mcp serve --kernel --stop` ends that"
         assert without in kernel.run("%mcp serve --kernel --code").evalue
         kernel.ok("%mcp serve --stop")
         assert "each program that they run" in kernel.ok("%mcp serve --kernel --code").text
@@ -144,7 +144,7 @@ async def test_code_is_run_only_with_the_option(kernel, folder):
 
 def test_lines_that_make_no_sense_say_why(kernel):
     for line, said in (
-        ("serve shop --kernel", "--kernel serves the kernel itself, without SERVER and --cassette"),
+        ("serve shop --kernel", "leave SERVER and --cassette out"),
         ("serve --port 1", "which server?"),
         ("serve --code", "--code and --to FILE go with --kernel"),
     ):

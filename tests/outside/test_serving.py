@@ -25,7 +25,9 @@ async def test_host_is_served_until_it_is_stopped(folder, tmp_path):
         serving = await host.serve()
         assert await host.serve() is serving
         assert await host.serve(port=serving.kernel.port) is serving
-        with pytest.raises(CommandError, match=f"served at port {serving.kernel.port}; `%mcp serve --stop` ends that"):
+        with pytest.raises(
+            CommandError, match=f"served at port {serving.kernel.port}; `%mcp serve --kernel --stop` ends that"
+        ):
             await host.serve(port=1)
         assert (host.serving, running_kernels()) == (serving, [serving.kernel])
         assert (serving.kernel.folder, serving.kernel.notebook) == (str(tmp_path), "")

@@ -77,7 +77,10 @@ def _complete_asker(tab: Tab) -> list[str]:
 
 
 async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    if ":" not in arguments.tool and arguments.tool != "*":
+    tool = f":{arguments.tool}" if arguments.tool in OWN_TOOLS else arguments.tool
+    if action == "allow" and tool == ":run_code":
+        raise CommandError("%mcp allow: no rule allows run_code; each program of an outside agent is asked about.")
+    if ":" not in tool and tool != "*":
         raise CommandError(f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all")
     patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": {"type": "string"}})
     consent = invocation.host.consent
@@ -85,7 +88,7 @@ async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Nam
     if asker and not is_outside(asker):
         problem = f"%mcp {action}: --for takes outside, or 'outside NAME' for one client, not {asker!r}"
         raise CommandError(f"{problem}; without it the rule is for your agents, too")
-    consent.add(Rule(action, arguments.tool, patterns, arguments.reason, asker=asker), first=arguments.first)
+    consent.add(Rule(action, tool, patterns, arguments.reason, asker=asker), first=arguments.first)
     return _rule_listing(invocation.host)
 
 

@@ -27,13 +27,15 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     if arguments.cassette is None and (arguments.stdio or arguments.pauses):
         raise CommandError("%mcp serve: --stdio and --pauses need --cassette FILE; `%mcp export` writes a program.")
     if arguments.kernel and (arguments.server is not None or arguments.cassette is not None):
-        raise CommandError("%mcp serve: --kernel serves the kernel itself, without SERVER and --cassette.")
+        raise CommandError(
+            "%mcp serve: --kernel serves the kernel with all connected servers: leave SERVER and --cassette out."
+        )
     if arguments.stop:
         return await _stop(invocation, arguments)
     if arguments.kernel:
         return await _serve_kernel(invocation, arguments)
     if arguments.to is not None or arguments.code:
-        raise CommandError("%mcp serve: --code and --to FILE go with --kernel.")
+        raise CommandError("%mcp serve: --code and --to FILE go with --kernel: `%mcp serve --kernel --code`.")
     if arguments.cassette is not None:
         if (text := await _serve_recorded(invocation, arguments)) is not None:
             return text
@@ -61,9 +63,9 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
         return serving
     where = invocation.near(file.path)
     if file.servers.get(SERVER) == serving.table:
-        return Text(f"{where} has the server {SERVER!r} already, which is the kernel of its folder.")
+        return Text(f"{where} has the server {SERVER!r} already. Start the agent in this folder.")
     write_file(file.path, file.added(SERVER, serving.table, comment=""))
-    return Text(f"{where} has the server {SERVER!r} now, without a secret: it is the kernel of its folder that serves.")
+    return Text(f"{where} has the server {SERVER!r} now, without a secret. Start the agent in this folder.")
 
 
 def _run_loop_at_prompt(shell: InteractiveShell) -> None:
@@ -82,7 +84,7 @@ async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         return _listing(invocation)
     if kernel is None and (arguments.kernel or not served):
         subject = "this kernel is not served" if arguments.kernel else "nothing is served"
-        raise CommandError(f"%mcp serve: {subject}; `%mcp serve --kernel` serves it to outside agents.")
+        raise CommandError(f"%mcp serve: {subject}; `%mcp serve --kernel` serves this kernel to outside agents.")
     notes = []
     if kernel is not None:
         clients = await invocation.host.stop_serving()

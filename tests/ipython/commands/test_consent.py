@@ -133,7 +133,7 @@ async def test_roots_are_set_shown_and_cleared(magic):
 async def test_a_rule_for_outside_clients_says_so(magic):
     await magic("allow math:add")
     await magic("deny 'math:*' --for outside")
-    rules = await magic("allow :put_value --for 'outside  claude-code'")
+    rules = await magic("allow put_value --for 'outside  claude-code'")
     assert [row["for"] for row in rules] == ["always", "outside", "outside claude-code"]
     assert {row["note"] for row in rules} == {None}
     assert list(map(str, host.consent.rules)) == [
