@@ -778,7 +778,7 @@ _TOOL = {
 async def serve(target: Target) -> None:
     """Serve over stdin and stdout until stdin ends. What anything else prints goes to stderr."""
     if sys.stdin.isatty():
-        print("An agent starts this by the entry that `%mcp serve --kernel` shows; Ctrl-D ends it.", file=sys.stderr)
+        sys.stderr.write("An agent starts this by the entry that `%mcp serve --kernel` shows; Ctrl-D ends it.\n")
     own = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     loop = asyncio.get_running_loop()
