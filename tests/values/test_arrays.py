@@ -50,22 +50,26 @@ def test_arrays_are_queried_by_the_places_of_columns():
 
 MOMENT = datetime.datetime(2026, 1, 2)
 
-FRAME = pl.DataFrame(
-    {
-        "n": [1, None, 2**60],
-        "text": ["x", "y", None],
-        "when": [MOMENT, None, MOMENT],
-        "zone": pl.Series([MOMENT, None, MOMENT]).dt.replace_time_zone("Europe/Oslo"),
-        "list": [[1], None, [2, 3]],
-        "kind": pl.Series(["a", "b", None], dtype=pl.Categorical),
-        "ok": [True, None, False],
-        "any": pl.Series([object(), None, 1], dtype=pl.Object),
-    }
-)
+
+@pytest.fixture
+def frame():
+    """A frame of Polars; tests run in forks, and its threads do not outlive a fork: it is made in the fork."""
+    return pl.DataFrame(
+        {
+            "n": [1, None, 2**60],
+            "text": ["x", "y", None],
+            "when": [MOMENT, None, MOMENT],
+            "zone": pl.Series([MOMENT, None, MOMENT]).dt.replace_time_zone("Europe/Oslo"),
+            "list": [[1], None, [2, 3]],
+            "kind": pl.Series(["a", "b", None], dtype=pl.Categorical),
+            "ok": [True, None, False],
+            "any": pl.Series([object(), None, 1], dtype=pl.Object),
+        }
+    )
 
 
-def test_a_polars_frame_is_read_in_parts():
-    assert as_json(FRAME, ["n", "when", "zone", "list", "kind", "any"], range(1)) == [
+def test_a_polars_frame_is_read_in_parts(frame):
+    assert as_json(frame, ["n", "when", "zone", "list", "kind", "any"], range(1)) == [
         {
             "n": 1,
             "when": "2026-01-02T00:00:00",
@@ -75,7 +79,7 @@ def test_a_polars_frame_is_read_in_parts():
             "any": "<object>",
         }
     ]
-    assert as_json(FRAME, ["n"], [2, 1]) == [{"n": 2**60}, {"n": None}]
+    assert as_json(frame, ["n"], [2, 1]) == [{"n": 2**60}, {"n": None}]
     assert as_json(pl.Series("s", [1, 2])) == [{"s": 1}, {"s": 2}]
 
 
@@ -94,8 +98,8 @@ def test_a_polars_frame_is_read_in_parts():
         ("any == 1", [2]),
     ],
 )
-def test_polars_columns_are_queried(query, rows):
-    table = table_of(FRAME)
+def test_polars_columns_are_queried(frame, query, rows):
+    table = table_of(frame)
     assert table is not None
     assert select(table, query, range(3)) == rows
 
