@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
 from tests.support.notebooks import write_notebook
-from tests.support.pages import SETUP, asked, button, expect, finished, output, press, readable, run, start
+from tests.support.pages import SETUP, WAIT_MS, asked, button, expect, finished, output, press, readable, run, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +48,18 @@ async def called(url: str, token: str, name: str, tool: str, arguments: dict[str
         async with Client(transport, client_info=Implementation(name=name, version="1.0")) as client:
             result = await client.call_tool(tool, arguments)
             return "".join(block.text for block in result.content)
+
+
+@pytest.fixture(scope="module")
+def notebook(jupyterlab, live_browser):
+    """A notebook of its own: its page is closed and loaded again, and its kernel serves."""
+    write_notebook(jupyterlab.folder / "outside_agents.ipynb", SETUP)
+    with jupyterlab.open(live_browser, "outside_agents.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        for source in CELLS:
+            run(lab, source)
+        yield lab
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ import os
 sys.stdout.flush()
 os._exit(0)
 """
-MODULES = 152
+MODULES = 156
 """Modules of ours that the first `%mcp connect` may import."""
 
 

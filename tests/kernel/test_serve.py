@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import sys
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -15,6 +14,7 @@ from mcp_types import Implementation
 from tests.support.kernel_servers import LOAD
 from tests.support.kernels import environment, until
 from tests.support.outside_kernel import served
+from tests.support.processes import PYTHON
 
 SHOP = "%%mcp_server shop\ndef price(item: str) -> float:\n    return 2.0"
 ALLOWED = "%mcp allow shop:price --for 'outside mcp' --first"
@@ -41,7 +41,7 @@ def runtime_files(folder):
 
 async def test_agent_reaches_the_kernel_by_the_entry_that_is_shown(kernel, folder):
     shown = kernel.ok("%mcp serve --kernel")
-    assert f'"command": "{sys.executable}"' in shown.text
+    assert f'"command": "{PYTHON}"' in shown.text
     for entry in (".mcp.json", "claude mcp add kernel -- ", "[mcp_servers.kernel]", ".vscode/mcp.json"):
         assert entry in shown.text
         assert entry in shown.data["text/html"].replace("&quot;", '"')
