@@ -91,7 +91,7 @@ class RunCode:
         code = await self._checked(arguments.get("code"))
         await self._free()
         request = Request("", RUN_CODE.name, {"code": code}, client.asker, program="kernel")
-        decision = await self._host.consent.review(request)
+        [decision] = await self._host.caller.decide([request])
         if not decision.approved:
             raise self._host.consent.refusal(request, decision)
         agreed = code if decision.arguments is None else await self._checked(decision.arguments.get("code"))

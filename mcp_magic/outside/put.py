@@ -54,7 +54,7 @@ class PutValue:
     tool = PUT_VALUE
 
     def __init__(self, host: Host, hide: Callable[[str], str] = str) -> None:
-        self._consent = host.consent
+        self._host = host
         self._hide = hide
 
     async def call(self, arguments: dict[str, Any], client: Client, values: ClientValues) -> CallToolResult:
@@ -72,9 +72,9 @@ class PutValue:
         if name in values and name not in values.own():
             raise ArgumentsError(f"{name!r} is a variable of the person, and stays; put the value under another name")
         request = Request("", PUT_VALUE.name, prepared, client.asker, definition=PUT_VALUE, values=resolved.references)
-        decision = await self._consent.review(request)
+        [decision] = await self._host.caller.decide([request])
         if not decision.approved:
-            raise self._consent.refusal(request, decision)
+            raise self._host.consent.refusal(request, decision)
         agreed = prepared if decision.arguments is None else decision.arguments
         name = str(agreed["name"])
         shape = values.put(name, agreed["value"])
