@@ -521,7 +521,7 @@ class Asking:
         self._hooks: list[tuple[object, str, object]] = []
         self._pages = Pages(cells, settings)
         self._panels: dict[str, Panel] = {}  # by the run of the cell that they stand below; "" below none
-        self._panel_cells: dict[str, str] = {}  # the cell of each
+        self._panel_cells: dict[str, str] = {}  # the cell of each that asks about calls from outside
         self._without_subshells: set[str] = set()
         self._wants_replies: dict[str, bool] = {}
 
@@ -601,7 +601,9 @@ class Asking:
         from mcp_magic.ui.question import Panel
 
         if place.cell is not None:
-            panel = self._panel(self._cells.run(place.cell.request), partial(self._show_at, place.cell))
+            run = self._cells.run(place.cell.request)
+            panel = self._panel(run, partial(self._show_at, place.cell))
+            self._panel_cells[run.run] = run.cell
         else:
             panel = self._panels.setdefault("", Panel(lambda bundle: lambda update: None))
         for board in place.boards:
@@ -728,7 +730,6 @@ class Asking:
 
         if run.run not in self._panels:
             self._panels[run.run] = Panel(show)
-            self._panel_cells[run.run] = run.cell
         return self._panels[run.run]
 
     def _show_at(self, cell: LatestCell, bundle: dict[str, Any]) -> Replace:
@@ -736,7 +737,10 @@ class Asking:
             return show_below(bundle)
 
     def _show_panels_again(self) -> None:
-        """Show the panels again that wait below an earlier run of the cell that begins, or below a deleted cell."""
+        """Show what agents outside wait for again, if its cell begins anew or is deleted.
+
+        What a cell asks goes with the cell.
+        """
         run = self._cells.run()
         for message, panel in self._panels.items():
             if (
