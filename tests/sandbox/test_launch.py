@@ -15,7 +15,7 @@ import pytest
 from mcp_magic.errors import ConnectError, ConnectTimeoutError, ServerExitedError, ToolError
 from tests.support.explorers import explored, server_rows
 from tests.support.listening import listening
-from tests.support.processes import PYTHON
+from tests.support.processes import PYTHON, children
 from tests.support.sandboxes import BOXED, REPOSITORY, boxed, needs_sandlock
 
 
@@ -66,7 +66,7 @@ async def test_a_server_has_its_own_folder_and_the_variables_it_gets(host, tmp_p
 async def test_variables_of_the_server_do_not_reach_the_launcher(host, tmp_path):
     preload = {"LD_PRELOAD": str(tmp_path / "evil.so"), "PYTHONSTARTUP": "evil.py", "PYTHONPATH": "/evil"}
     await host.connect(BOXED, name="box", sandbox=boxed(), env=preload)
-    (launcher,) = psutil.Process().children()
+    (launcher,) = children("sandbox/launch.py")
     assert not preload.keys() & launcher.environ().keys()
 
 
@@ -136,7 +136,7 @@ async def test_the_end_of_a_server_is_told_as_without_a_sandbox(host):
 async def test_a_session_that_is_opened_again_is_isolated_again(quick, tmp_path):
     connection = await quick.connect(BOXED, name="box", sandbox=boxed())
     scratch = Path((await connection.call("variable", name="TMPDIR")).text)
-    (launcher,) = psutil.Process().children()
+    (launcher,) = children("sandbox/launch.py")
     launcher.kill()
     await asyncio.to_thread(launcher.wait)
     connection = await quick.reconnect("box")
