@@ -151,8 +151,8 @@ async def test_a_rule_for_outside_clients_says_so(magic):
     assert [row["for"] for row in loaded] == ["always", "outside", "outside claude-code"]
 
 
-async def test_the_audit_has_calls_and_reads_from_outside(magic):
-    host.consent.approver = Approver(Decision.deny("not today"))
+async def test_the_audit_has_calls_and_reads_from_outside(magic, monkeypatch):
+    monkeypatch.setattr(host.consent, "approver", Approver(Decision.deny("not today")))
     with pytest.raises(DeniedError):
         await host["math"].call_tool("add", {"a": 1, "b": 2}, asker="outside claude-code")
     host.consent.note_read("outside claude-code (2)", "read_value", {"name": "df", "rows": "0:100"})
