@@ -32,7 +32,6 @@ from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import path_text
 from mcp_magic.values.classes import bases, loaded
 from mcp_magic.values.plain import Writer
-from mcp_magic.values.query import select
 from mcp_magic.values.reading import part_of, row_range
 from mcp_magic.values.tables import as_json, table_of
 
@@ -155,11 +154,17 @@ class _Resolution:
         self, value: Any, columns: Sequence[str] = (), rows: list[int] | str | None = None, query: str = ""
     ) -> Any:
         """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
-        table, numbers = table_of(value), None
+        table = table_of(value)
+        numbers: Sequence[int] | None = None
         count = len(table) if table is not None else 0
         if rows is not None or query:
             span = row_range(rows, count) if isinstance(rows, str) else range(count)[slice(*rows or (None,))]
-            numbers = select(table, query, span, self.hide) if query and table is not None else span
+            if query and table is not None:
+                from mcp_magic.values.query import select  # with numpy, which comes late in a browser
+
+                numbers = select(table, query, span, self.hide)
+            else:
+                numbers = span
         if table is not None:
             cells = (count if numbers is None else len(numbers)) * len(columns or table.columns)
             if cells > MAX_VALUES:
