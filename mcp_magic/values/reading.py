@@ -412,10 +412,17 @@ def array_shape(value: Any) -> tuple[str, str] | None:
 
 
 def _shape_of_result(result: Any) -> str:
-    """Return what a result has, without searching it for tables."""
+    """Return what a result has, without searching it for tables; the columns of rows are those of the first."""
     source = ":".join(filter(None, (result.server, getattr(result, "tool", ""))))
     images = len(result.images)
-    kinds = [plural(len(result.texts), "texts"), plural(images, "images") if images else ""]
+    data = result.data if getattr(result.raw, "structured_content", None) is not None else None
+    if type(data) is list and data and type(data[0]) is dict:
+        content = f"{plural(len(data), 'rows')} x {plural(len(data[0]), 'columns')}"
+    elif type(data) in (list, dict):
+        content, _ = shape_of(data)
+    else:
+        content = plural(len(result.texts), "texts")
+    kinds = [content, plural(images, "images") if images else ""]
     return ", ".join(filter(None, (f"of {one_line(source, 80)}" if source else "", *kinds)))
 
 

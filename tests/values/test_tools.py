@@ -185,10 +185,16 @@ def result(*content: Any, **options: Any) -> ToolResult:
 TABLES = {"users": [{"id": 1, "name": "a"}], "orders": [{"id": 1, "total": 2}, {"id": 2, "total": 3}]}
 
 
+def test_a_result_of_rows_is_listed_with_them():
+    rows = {"result": [{"city": "Oslo", "high": 16.8}, {"city": "Rome", "high": 28.1}]}
+    values = Namespace(result_1=result(TextContent(text="x"), TextContent(text="y"), structured_content=rows))
+    assert answer("list_values", values).startswith("result_1: ToolResult, of s:t, 2 rows x 2 columns")
+
+
 def test_tables_of_a_result_are_read_by_name():
     values = Namespace(result_1=result(TextContent(text="x"), structured_content=TABLES))
     assert answer("describe_value", values, name="result_1").splitlines() == [
-        "result_1: ToolResult, of s:t, 1 text, 1 bytes",
+        "result_1: ToolResult, of s:t, 2 members (users, orders), 1 bytes",
         "result_1.users: 1 row x 2 columns (id, name)",
         "result_1.orders: 2 rows x 2 columns (id, total)",
     ]
