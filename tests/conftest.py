@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import re
@@ -31,6 +32,8 @@ settings.register_profile("fixed", max_examples=30, derandomize=True, database=N
 settings.register_profile("fuzz", max_examples=300, database=None, deadline=None, print_blob=True)
 settings.load_profile("fixed")
 
+RUN = asyncio.run
+
 MAX_ID = 24
 """Characters of a value in the id of a case."""
 
@@ -42,6 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
         if config.getoption("hypothesis_profile", None) is None:
             providers.is_local_module_file = lambda path: False
+
+
+def pytest_runtest_setup() -> None:
+    """Put asyncio.run back: once a test has nested a loop, that of nest_asyncio2 leaves its loops open."""
+    asyncio.run = RUN
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
