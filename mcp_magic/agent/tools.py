@@ -20,7 +20,7 @@ from mcp_magic.langchain.functions import Function, function_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.langchain.variants import as_listed, variants_by_server
 from mcp_magic.lint import CHARACTERS_A_TOKEN
-from mcp_magic.values.references import widened_schema
+from mcp_magic.values.schemas import widened_schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

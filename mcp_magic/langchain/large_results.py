@@ -16,13 +16,13 @@ from mcp_magic.display.tables import describe
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.results.content import to_media
+from mcp_magic.results.results import ResourceResult, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage, ToolMessage
 
-    from mcp_magic.results.results import ToolResult
     from mcp_magic.values.reading import Reader
     from mcp_magic.values.rows import Table
 
@@ -60,7 +60,7 @@ class Spill(NamedTuple):
         return cls(handle, tokens * CHARACTERS_A_TOKEN)
 
 
-def outline(result: ToolResult, handle: str, reader: str = "read_result") -> str:
+def outline(result: ToolResult | ResourceResult, handle: str, reader: str = "read_result") -> str:
     """Return what the model reads of a large result: its shape, its handle and its head; `reader` names the tool."""
     parts = _parts(result)
     tokens = sum(map(len, texts_of(result))) // CHARACTERS_A_TOKEN
@@ -84,8 +84,10 @@ def text_of(block: Any) -> str | None:
     return None
 
 
-def texts_of(result: ToolResult) -> list[str]:
+def texts_of(result: ToolResult | ResourceResult) -> list[str]:
     """Return the texts that a model reads of a result: those of its blocks, else its structured content as JSON."""
+    if isinstance(result, ResourceResult):
+        return result.texts
     if result.raw.structured_content is not None and not result.texts:
         return [json.dumps(result.data, ensure_ascii=False)]
     return [text for text in map(text_of, result.raw.content) if text is not None]
@@ -141,12 +143,13 @@ class _Part(NamedTuple):
         return f"table of {len(self.table):,} rows x {len(names):,} columns ({join_names(names, MAX_NAMES)})"
 
 
-def _parts(result: ToolResult) -> dict[str, _Part]:
+def _parts(result: ToolResult | ResourceResult) -> dict[str, _Part]:
     """Return the tables of a result by name, or its text as lines."""
     from mcp_magic.values.reading import result_parts
     from mcp_magic.values.rows import Lines
 
-    plain = replace(result, output_schema=None)  # a message does not keep it, and the names depend on it
+    # a message does not keep the schema, and the names depend on it
+    plain = replace(result, output_schema=None) if isinstance(result, ToolResult) else result
     tables = result_parts(plain)
     if tables:
         return {name: _Part(table) for name, table in tables.items()}

@@ -19,6 +19,8 @@ from mcp_magic.outside.offer import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
+
     from mcp_magic._host import Host
 
 GATHER_SECONDS = 0.05  # seconds for which changes are gathered before they are announced
@@ -33,16 +35,12 @@ EVENTS: dict[str, tuple[Any, str]] = {
 
 
 class Changes:
-    """Tells clients that what the sessions of a host offer has changed.
-
-    Attributes:
-        listen: Answers `subscriptions/listen`.
-    """
+    """Tells clients that what the sessions of a host offer has changed."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._bus = InMemorySubscriptionBus()
-        self.listen = ListenHandler(self._bus)
+        self._listening = ListenHandler(self._bus)
         self._peers: dict[int, Any] = {}
         self._offer = Offer(())
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,6 +61,11 @@ class Changes:
                 self._timer.cancel()
                 self._timer = None
 
+    async def listen(self, context: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Answer `subscriptions/listen`: changes of resources themselves are not announced, and not promised."""
+        kinds = params.notifications.model_copy(update={"resource_subscriptions": None})
+        return await self._listening(context, params.model_copy(update={"notifications": kinds}))
+
     def add(self, peer: Any) -> bool:
         """Tell a connection of the handshake era, until it ends; return whether it is new."""
         if id(peer) in self._peers:
@@ -78,7 +81,7 @@ class Changes:
 
     def end(self) -> None:
         """End the streams of clients that listen."""
-        self.listen.close()
+        self._listening.close()
 
     def _gather(self) -> None:
         if self._timer is None:

@@ -28,6 +28,8 @@ from pydantic import BaseModel, ConfigDict
 
 from mcp_magic._sdk import connection_of
 from mcp_magic._text import duration
+from mcp_magic.calls.call import Progress
+from mcp_magic.calls.task import FINAL
 from mcp_magic.loops import soon_on
 from mcp_magic.outside.kernel import Turn
 from mcp_magic.protocol import at_least
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
+    from mcp_magic.calls.call import Call
+    from mcp_magic.calls.task import TaskState
     from mcp_magic.outside.kernel import Kernel, Work
 
 PULSE_SECONDS = 0.25  # seconds after which a request looks again whether the kernel comes round
@@ -45,6 +49,8 @@ PULSE_SECONDS = 0.25  # seconds after which a request looks again whether the ke
 TELL_SECONDS = 1.0  # seconds after which a client is told what its call waits for, and told again
 
 BUSY = "the kernel runs a cell"  # what a request waits for that the kernel has not come round to
+
+TASK = "the server works on it"  # what a call waits for whose server has made a task of it and says no more
 
 MAX_ITEMS = 1000  # progress and log messages that wait for a slow client; more are dropped
 STEP = 1e-6  # what progress grows by where nothing else makes it grow: it must never stand still
@@ -125,8 +131,16 @@ class Exchange:
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress on."""
+        self._put_progress(_Progress(progress, total, message))
+
+    def enter_task(self, message: str) -> None:
+        """Say that the request waits for a task of its server, which now says `message`, or ""."""
+        self.enter(message or TASK)
+        self._put_progress(_Progress(0.0, None, message or TASK))
+
+    def _put_progress(self, progress: _Progress) -> None:
         if self._items.qsize() < MAX_ITEMS:
-            self._put(_Progress(progress, total, message))
+            self._put(progress)
 
     def log(self, level: str, logger: str, data: Any) -> None:
         """Pass a log message on."""
@@ -252,6 +266,21 @@ class Exchange:
             return
         if not question.answer.done():
             question.answer.set_result(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
+
+
+class Relay(Progress):
+    """Passes the progress of a call on to an exchange, and what the server says of the task that it makes of it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange.progressed)
+        self._exchange = exchange
+
+    def task_changed(self, call: Call, state: TaskState) -> None:
+        """Pass a state of the task on, unless it is the last."""
+        if state.status in FINAL:
+            self._exchange.enter("")
+        else:
+            self._exchange.enter_task(state.message)
 
 
 class OpenQuestions:

@@ -47,7 +47,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_magic._sdk import connection_of
-from mcp_magic.calls.call import Call, Progress
+from mcp_magic.calls.call import Call
 from mcp_magic.config.masking import Masker
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
@@ -56,17 +56,18 @@ from mcp_magic.loopback import CLIENT_HEADER
 from mcp_magic.loops import soon_on
 from mcp_magic.outside.changes import Changes
 from mcp_magic.outside.clients import Clients
-from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions
+from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions, Relay
 from mcp_magic.outside.kernel import PATIENCE_SECONDS, Kernel
-from mcp_magic.outside.listing import METHODS, Listings
+from mcp_magic.outside.listing import METHODS, Listings, with_handles, with_references
 from mcp_magic.outside.logs import passed_on
 from mcp_magic.outside.offer import Offer
 from mcp_magic.outside.put import PutValue
 from mcp_magic.outside.questions import client_answers
 from mcp_magic.outside.runtime import KERNEL
-from mcp_magic.outside.spill import listed_output_schema, spilled
+from mcp_magic.outside.sessions import MAX_SESSIONS, BoundedSessions
+from mcp_magic.outside.spill import spilled, spilled_prompt, spilled_resource
 from mcp_magic.results.results import META as CRASH
-from mcp_magic.values.references import readable_error, resolve_references, widened_schema
+from mcp_magic.values.references import readable_error, resolve_references
 from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tools import ValueTool, value_tools
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
+    from mcp_types import ServerCapabilities
 
     from mcp_magic._host import Host
     from mcp_magic.config.specs import Spec
@@ -163,10 +165,16 @@ class SessionSecrets:
 
 
 class _LowLevel(Server[Any]):
-    """The SDK's server, which announces changes of all its listings."""
+    """The SDK's server, which announces changes of all its listings, and none of the resources themselves."""
 
     def create_initialization_options(self, *args: Any, **options: Any) -> InitializationOptions:
         return super().create_initialization_options(NotificationOptions(True, True, True), *args[1:], **options)
+
+    def get_capabilities(self, *args: Any, **options: Any) -> ServerCapabilities:
+        capabilities = super().get_capabilities(*args, **options)
+        assert capabilities.resources is not None
+        capabilities.resources.subscribe = False
+        return capabilities
 
 
 class KernelServer:
@@ -201,7 +209,7 @@ class KernelServer:
         self._secrets = SessionSecrets(host)
         tools: list[OwnTool] = [*self._readings(), PutValue(host, self._secrets.hide), *own]
         self._own = {tool.tool.name: tool for tool in tools}
-        self._listings = {False: Listings(_widened), True: Listings(_with_spill)}
+        self._listings = {False: Listings(with_references), True: Listings(with_handles)}
         self._latest = Offer(())
         self._changes = Changes(host)
         self._open = OpenQuestions()
@@ -230,9 +238,13 @@ class KernelServer:
             self.server.add_request_handler(method, params, handler)
         self.server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
 
-    def streamable_http_app(self, **options: Any) -> Any:
-        """Return the application that serves it over streamable HTTP, as the SDK's servers do."""
-        app = self.server.streamable_http_app(**options)
+    def streamable_http_app(self, *, max_sessions: int = MAX_SESSIONS, **options: Any) -> Any:
+        """Return the application that serves it over streamable HTTP, as the SDK's servers do.
+
+        With `max_sessions` sessions of the handshake era, another one ends the one that was unused the longest.
+        """
+        most = 2 * max_sessions  # where all are at work: then the SDK refuses others
+        app = BoundedSessions(self.server.streamable_http_app(max_sessions=most, **options), max_sessions)
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             headers = dict(scope.get("headers") or ())
@@ -466,7 +478,7 @@ class KernelServer:
             authorized = await caller.authorize(prepared)
             exchange.enter("")
             with passed_on(connection, exchange):
-                result = await caller.send(authorized, Progress(exchange.progressed))
+                result = await caller.send(authorized, Relay(exchange))
         except ArgumentsError as error:
             raise readable_error(error, arguments, view, tool.input_schema, hide=self._secrets.hide) from None
         return _unsigned(spilled(result, view, self._host.outputs.spill))
@@ -489,7 +501,8 @@ class KernelServer:
         if decision.arguments is not None:
             own = str(decision.arguments["uri"])
         with passed_on(connection, exchange):
-            raw = (await connection.read(own)).raw
+            result = await connection.read(own)
+        raw = spilled_resource(result, self._view(client), self._host.outputs.spill)
         contents = [
             part.model_copy(update={"uri": uri}) if str(part.uri) == own and uri != own else part
             for part in raw.contents
@@ -499,7 +512,8 @@ class KernelServer:
     async def _prompted(self, item: Item, arguments: dict[str, str], exchange: Exchange, client: Client) -> Any:
         connection = self._session(item.connection)
         with passed_on(connection, exchange):
-            return _unsigned((await connection.prompt(item.definition.name, arguments)).raw)
+            result = await connection.prompt(item.definition.name, arguments)
+        return _unsigned(spilled_prompt(result, self._view(client), self._host.outputs.spill))
 
     def _session(self, connection: Connection) -> Connection:
         """Return the present session of a server: the person may have connected it again."""
@@ -511,18 +525,6 @@ class KernelServer:
 
     def _readings(self) -> list[Reading]:
         return [Reading(tool, self._host) for tool in value_tools(hide=self._secrets.hide)]
-
-
-def _widened(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return the tool of a session as clients see it: its arguments take references to values."""
-    return {**tool, "inputSchema": widened_schema(tool["inputSchema"])}
-
-
-def _with_spill(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return the tool as clients see it where large answers are kept: its answer may be a handle."""
-    widened = _widened(tool)
-    output = listed_output_schema(widened.pop("outputSchema", None))
-    return widened if output is None else {**widened, "outputSchema": output}
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

@@ -9,7 +9,9 @@ from mcp_types import methods
 
 from mcp_magic.display.text import one_line
 from mcp_magic.outside.offer import JOINT
+from mcp_magic.outside.spill import listed_output_schema
 from mcp_magic.protocol import UNCACHED
+from mcp_magic.values.schemas import widened_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,6 +68,18 @@ class Listings:
             return {**form, "name": item.name}
         name = f"{item.connection.name}{JOINT}{form['name']}"
         return {**form, "name": name, "uri" if kind == "resources" else "uriTemplate": item.name}
+
+
+def with_references(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the tool of a session as clients see it: its arguments take references to values."""
+    return {**tool, "inputSchema": widened_schema(tool["inputSchema"])}
+
+
+def with_handles(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the tool as clients see it where large answers are kept: its answer may be a handle, too."""
+    widened = with_references(tool)
+    output = listed_output_schema(widened.pop("outputSchema", None))
+    return widened if output is None else {**widened, "outputSchema": output}
 
 
 def _json(definition: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceE
 from mcp_magic.langchain.names import Names
 from mcp_magic.outside.runtime import KERNEL
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.values.references import HEADER_MARK
+from mcp_magic.values.schemas import HEADER_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

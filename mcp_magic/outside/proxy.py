@@ -375,7 +375,7 @@ def _capabilities(request: Message) -> dict[str, Any]:
     lists = {kind: {"listChanged": True} for kind in _LISTS}
     return {
         **lists,
-        "resources": {"listChanged": True, "subscribe": is_modern(request)},
+        "resources": {"listChanged": True, "subscribe": False},
         "completions": {},
         "logging": {},
     }

@@ -338,7 +338,8 @@ def parts_of(value: Any) -> Mapping[str, Any]:
     above = bases(kind)
     if is_among(kind, RESULTS):
         parts = dict(value.tables)
-        return parts if parts or type(value.data) is not dict else value.data
+        parts = parts if parts or type(value.data) is not dict else value.data
+        return {"images": images, **parts} if (images := value.images) else parts
     if dict in above:
         return {label(key): item for key, item in dict.items(value)}
     names = field_names(kind)

@@ -6,17 +6,10 @@ come in for a reference is data. It is not searched for references, whoever has 
 
 Where a table is put is said by the schema: where it takes texts or numbers, a single column is sent as a list of its
 values; where it takes lists, each row is a list; else each row is an object.
-
-Schemas say at each argument for a list or an object that a reference may stand there. They say it without naming
-`$value` as a property: Anthropic refuses a property with `$` in its name, Gemini refuses `required` names that are no
-properties, `type` as a list, and anything beside `anyOf`, and OpenAI refuses an `anyOf` at the top. Arguments for text
-stay as they are, although references are replaced there as well: most tools have several, and an `anyOf` at each would
-cost an agent more tokens than references to texts save, and would take the plain field from forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,19 +18,21 @@ from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.config.masking import estimated_size
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, NoTableError
+from mcp_magic.results.content import Media
 from mcp_magic.results.results import ToolResult, argument_value
 from mcp_magic.schema import input_root, prepare_arguments
 from mcp_magic.schema.resolve import json_key
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import path_text
-from mcp_magic.values.classes import bases, loaded
+from mcp_magic.values.classes import bases, is_among, loaded
 from mcp_magic.values.plain import Writer
-from mcp_magic.values.reading import part_of, row_range
+from mcp_magic.values.reading import RESULTS, part_of, row_range
 from mcp_magic.values.tables import as_json, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from mcp_magic.results.results import ResourceResult
     from mcp_magic.schema import Field
     from mcp_magic.values.tools import Values
 
@@ -52,14 +47,6 @@ MAX_VALUES = 2_000_000  # most numbers, texts and so on of one value
 MAX_DEPTH = 100  # levels of arguments that are searched
 
 MAX_COLUMNS = 20  # most columns that a shape names
-
-HINT = (
-    'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100], "query": "a > 1"}; '
-    "all but $value may be left out"
-)
-"""What a schema says at an argument."""
-
-HEADER_MARK = "x-mcp-header"  # the mark of an argument that is sent as an HTTP header as well, so must stay a scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +119,10 @@ class _Resolution:
 
     def formed(self, value: Any, selection: dict[str, Any], form: _Form) -> Any:
         """Return a value, or rows and columns of it, as JSON of a form."""
-        if ToolResult in bases(type(value)):
+        if is_among(type(value), RESULTS):
             value = _of_result(value, selection, form)
+        if type(value) is Media:
+            return value.base64
         if form.items != "object" and not selection and loaded("numpy", "ndarray") is type(value):
             return self.writer().plain(value)  # lists in lists, of any number of dimensions
         data = self.selected(value, **selection)
@@ -307,9 +296,9 @@ def _form(place: Field | None) -> _Form:
     return _Form(form, "array" in kinds and not kinds & {"object", "any"}, kinds <= {"string", "null"})
 
 
-def _of_result(result: ToolResult, selection: dict[str, Any], form: _Form) -> Any:
+def _of_result(result: ToolResult | ResourceResult, selection: dict[str, Any], form: _Form) -> Any:
     """Return the value of an answer: its table if rows are wanted, its text if only text is, else its data."""
-    if result.is_error:
+    if isinstance(result, ToolResult) and result.is_error:
         raise ArgumentsError("it is the error of a call, and has no value")
     if form.takes_text_only and not selection and result.texts:
         return "\n".join(result.texts)
@@ -344,53 +333,3 @@ def json_shape(data: Any) -> str:
 
 
 _ITEMS: dict[type, str] = {int: "numbers", float: "numbers", str: "texts", dict: "objects", list: "lists"}
-
-
-# Schemas.
-
-
-def widened_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's input schema that takes references for lists and objects, and is the same for everything else.
-
-    >>> rows = {"type": "array", "items": {"type": "object"}}
-    >>> widened = widened_schema({"type": "object", "properties": {"rows": rows, "n": {"type": "integer"}}})
-    >>> widened["properties"]["rows"]["anyOf"][0] == rows, widened["properties"]["n"]
-    (True, {'type': 'integer'})
-    """
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or _points_into_properties(schema):
-        return dict(schema)
-    root = input_root(schema)
-    return {**schema, "properties": {name: _widened(raw, root.child(name)) for name, raw in properties.items()}}
-
-
-def _widened(raw: Any, place: Field | None) -> Any:
-    if place is None or not isinstance(raw, Mapping) or HEADER_MARK in raw or not raw:
-        return raw
-    kinds = {variant.kind for variant in (place.variants or (place,))}
-    if not kinds & {"array", "object", "any"}:
-        return raw
-    option = {"type": "object", "description": HINT}
-    if place.takes({MARK: "df"}) and "$ref" not in raw and "anyOf" not in raw:
-        description = raw.get("description")
-        text = description.rstrip() if isinstance(description, str) else ""
-        return {**raw, "description": f"{text} ({HINT})" if text else HINT}
-    alternatives = raw.get("anyOf")
-    if isinstance(alternatives, list):
-        return {**raw, "anyOf": [*alternatives, option]}
-    return {"anyOf": [dict(raw), option]}
-
-
-def _points_into_properties(schema: Any) -> bool:
-    """Whether a reference of a schema leads into its properties, where it would find another schema after a change."""
-    stack = [schema]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Mapping):
-            target = part.get("$ref")
-            if isinstance(target, str) and target.startswith("#/properties"):
-                return True
-            stack += part.values()
-        elif isinstance(part, list):
-            stack += part
-    return False

@@ -12,7 +12,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_magic.agent.tools import Registry, tool_costs
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.outside.put import PUT_VALUE
-from mcp_magic.values.references import widened_schema
+from mcp_magic.values.schemas import widened_schema
 from mcp_magic.values.tools import value_tools
 from tests import environments
 from tests.support.agents import add_server

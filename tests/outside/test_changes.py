@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from mcp import Client
+import pytest
+from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.outside.gateway import KernelServer
@@ -63,3 +64,16 @@ async def test_client_sees_tools_that_a_server_adds(host):
         async for _ in events:
             if "one__write" in await names(client):
                 break
+
+
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+async def test_changes_of_resources_themselves_are_not_promised(host):
+    async with served(KernelServer(host)) as url:
+        async with Client(url, mode="legacy") as client:
+            assert client.server_capabilities.resources.subscribe is False
+            with pytest.raises(MCPError, match="Method not found"):
+                await client.subscribe_resource("x://a")
+        async with Client(url) as client:
+            assert client.server_capabilities.resources.subscribe is False
+            async with client.listen(tools_list_changed=True, resource_subscriptions=["x://a"]) as events:
+                assert (events.honored.tools_list_changed, events.honored.resource_subscriptions) == (True, None)

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import Completion, PromptReference, ResourceTemplateReference
 
 from mcp_magic.consent.consent import Decision
+from mcp_magic.outside.exchange import TASK
 from mcp_magic.outside.gateway import KernelServer
 from mcp_magic.outside.spill import listed_output_schema
 from mcp_magic.values.shared import SharedValues
@@ -19,6 +20,7 @@ from tests.support import holding_server
 from tests.support.hosts import host as host
 from tests.support.outside import served
 from tests.support.persons import Approver
+from tests.support.scripted_tasks import Scripted, done, state
 from tests.support.waiting import until
 
 VALUES = ["list_values", "describe_value", "read_value", "put_value"]
@@ -139,6 +141,35 @@ async def test_resources_are_read_by_the_uris_that_are_listed(math, mode):
             await client.read_resource("math://pi")
 
 
+async def test_large_resource_and_prompt_come_as_head_and_handle(host, mode):
+    server = MCPServer("docs", log_level="ERROR")
+    rows = "city,n\n" + "".join(f"City {number},{number}\n" for number in range(2000))
+    server.resource("docs://rows", name="rows", mime_type="text/csv")(lambda: rows)
+    server.resource("docs://blob", name="blob", mime_type="application/zip")(lambda: b"x" * 50_000)
+    server.prompt(name="review")(lambda: ["Review this:", rows])
+    host.consent.policy = "auto"
+    await host.connect(server, name="docs")
+    async with Client(KernelServer(host).server, mode=mode) as client:
+        [content] = (await client.read_resource("docs://rows")).contents
+        assert (content.uri, content.mime_type) == ("docs://rows", "text/plain")
+        assert content.text.startswith("[result_1: table of 2,000 rows x 2 columns (city, n). About ")
+        assert len(content.text) < 500
+        read = await client.call_tool("read_value", {"name": "result_1", "rows": "1999:", "columns": ["city"]})
+        assert texts(read).splitlines()[1:] == ["city", "City 1999"]
+        [content] = (await client.read_resource("docs://blob")).contents
+        assert content.text.startswith(
+            "[left out, as it is too large: application/zip, 50.0 kB, docs://blob; result_2 has"
+        )
+        first, second = (await client.get_prompt("docs__review")).messages
+        assert (first.role, first.content.text, second.role) == ("user", "Review this:", "user")
+        assert second.content.text.startswith("[result_3: ")
+        assert "City 1999" in texts(await client.call_tool("read_value", {"name": "result_3", "rows": "-1:"}))
+        host.outputs.spill = None
+        [content] = (await client.read_resource("docs://rows")).contents
+        assert content.text == rows
+        assert (await client.get_prompt("docs__review")).messages[1].content.text == rows
+
+
 async def test_reading_a_resource_is_asked_about(math, mode):
     math.consent.policy, math.consent.approver = "ask", Approver(Decision.deny("not today"))
     async with Client(KernelServer(math).server, mode=mode) as client:
@@ -176,6 +207,32 @@ async def test_progress_reaches_the_client(math, mode):
     async with served(KernelServer(math)) as url, Client(url, mode=mode) as client:
         assert texts(await client.call_tool("math__steps", {}, progress_callback=progressed)) == "done"
     assert steps == [(step, 3, f"step {step}") for step in range(3)]
+
+
+async def test_call_that_becomes_a_task_tells_how_far_it_is(host, connect, mode):
+    script = Scripted(state(statusMessage="step 1 of 2"), state(statusMessage="step 2 of 2"), done("built main"))
+    await connect(script)
+    host.consent.policy, messages = "auto", []
+
+    async def progressed(progress, total, message):
+        messages.append(message)
+
+    async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
+        result = await client.call_tool("ci__build", {"ref": "main"}, progress_callback=progressed)
+    assert (texts(result), result.is_error) == ("built main", False)
+    assert [message for message in messages if ", for " not in message] == [TASK, "step 1 of 2", "step 2 of 2"]
+    assert script.params("tools/call") == [{"name": "build", "arguments": {"ref": "main"}}]
+
+
+async def test_task_of_a_call_that_the_client_gives_up_is_cancelled(host, connect, mode):
+    script = Scripted(state())
+    await connect(script)
+    host.consent.policy = "auto"
+    async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("ci__build", {}))
+        await until(lambda: "tasks/get" in script.methods())
+        call.cancel()
+        await until(lambda: script.params("tasks/cancel") == [{"taskId": "task-1"}])
 
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")

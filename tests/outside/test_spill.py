@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, ImageContent, TextContent, Tool
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    GetPromptResult,
+    ImageContent,
+    PromptMessage,
+    ReadResourceResult,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
 
-from mcp_magic.outside.spill import MEMBER, listed_output_schema, spilled
-from mcp_magic.results.results import ToolResult
+from mcp_magic.outside.spill import (
+    MAX_HANDLES,
+    MAX_LINES,
+    MAX_MEDIA,
+    MEMBER,
+    listed_output_schema,
+    spilled,
+    spilled_prompt,
+    spilled_resource,
+)
+from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
+from mcp_magic.values.reading import part_of
+from mcp_magic.values.references import resolve_references
 from mcp_magic.values.shared import SharedValues
 from tests.support.lowlevel import serving_tools
 
@@ -65,6 +88,108 @@ def test_images_stay_and_errors_are_cut(shared):
     large = spilled(ToolResult(raw.model_copy(update={"is_error": False})), client, 10)
     assert [block.type for block in large.content] == ["text", "image"]
     assert large.structured_content is None
+
+
+def media(size: int, kind: str = "image/png") -> ImageContent:
+    return ImageContent(data="A" * size, mime_type=kind)
+
+
+def test_images_that_are_too_many_get_a_line(shared):
+    client = shared.of("1")
+    images = [media(MAX_MEDIA // 2), media(MAX_MEDIA), media(MAX_MEDIA // 4), media(MAX_MEDIA // 2)]
+    raw = CallToolResult(content=[TextContent(text="done"), *images], structured_content={"n": 4})
+    bounded = spilled(ToolResult(raw), client, 100)
+    assert bounded.content[:-1] == [raw.content[at] for at in (0, 1, 3)]
+    assert bounded.content[-1].text.splitlines() == [
+        "[left out, as it is too large: image/png, 3.8 MB; result_2 has it in the notebook]",
+        "[left out, as it is too large: image/png, 1.9 MB; read_value reads result_2.images.3]",
+    ]
+    assert bounded.structured_content == {"n": 4}
+    assert part_of(client.get("result_2"), "images.3", "result_2")[0].size == images[3].data.__len__() * 3 // 4
+
+
+def test_media_of_an_error_is_kept_nowhere(shared):
+    raw = CallToolResult(content=[media(MAX_MEDIA + 1)], is_error=True)
+    [block] = spilled(ToolResult(raw), shared.of("1"), 100).content
+    assert block.text == "[left out, as it is too large: image/png, 3.8 MB]"
+    assert shared.of("1").names() == ()
+
+
+def test_other_data_and_links_count_like_text(shared):
+    blob = BlobResourceContents(uri="x://a.zip", mime_type="application/zip", blob="A" * 401)
+    links = [ResourceLink(uri=f"x://{number}", name="x") for number in range(100)]
+    raw = CallToolResult(content=[EmbeddedResource(resource=blob), *links])
+    bounded = spilled(ToolResult(raw), shared.of("1"), 100)
+    *fitting, note = bounded.content
+    assert 0 < len(fitting) < 10
+    assert all(link in links for link in fitting)
+    lines = note.text.splitlines()
+    assert (
+        lines[0]
+        == "[left out, as it is too large: application/zip, 300 bytes, x://a.zip; result_2 has it in the notebook]"
+    )
+    assert lines[-1] == f"[left out, too: {101 - len(fitting) - MAX_LINES} more]"
+    assert len(lines) == MAX_LINES + 1
+
+
+def resource(*contents) -> ResourceResult:
+    return ResourceResult(ReadResourceResult(contents=list(contents)), server="docs", uri="x://a")
+
+
+def test_a_large_resource_becomes_head_size_and_handle(shared):
+    client = shared.of("1")
+    image = BlobResourceContents(uri="x://a/i", mime_type="image/png", blob="A" * 10_000)
+    blob = BlobResourceContents(uri="x://a/z", mime_type="application/zip", blob="A" * 10_000)
+    text = TextResourceContents(uri="x://a/t", mime_type="text/plain", text="one\ntwo\n" * 1000)
+    result = resource(text, image, blob)
+    note, other = spilled_resource(result, client, 100).contents
+    assert other is image
+    assert (note.uri, note.mime_type) == ("x://a", "text/plain")
+    assert note.text.startswith("[result_2: text of 8,000 characters, 2,000 lines. About 2,000 tokens: too long")
+    assert "application/zip, 7.5 kB, x://a/z; result_2 has it" in note.text
+    assert client.get("result_2") is result
+    assert spilled_resource(result, client, None) is result.raw
+    small = resource(TextResourceContents(uri="x://a", text="one"), image)
+    assert spilled_resource(small, client, 100) is small.raw
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    assert resolve_references({"x": {"$value": "result_2"}}, client, schema).arguments == {"x": text.text}
+
+
+def test_a_view_goes_to_the_program_that_draws_it(shared):
+    view = TextResourceContents(uri="ui://a", mime_type="text/html;profile=mcp-app", text="x" * 100_000)
+    result = resource(view)
+    assert spilled_resource(result, shared.of("1"), 100) is result.raw
+    large = resource(view.model_copy(update={"text": "x" * (MAX_MEDIA + 1)}))
+    [note] = spilled_resource(large, shared.of("1"), 100).contents
+    assert note.text.startswith("[left out, as it is too large: text/html, 5.0 MB, ui://a; result_2 has it")
+
+
+def prompt(*contents) -> PromptResult:
+    messages = [PromptMessage(role="assistant", content=content) for content in contents]
+    return PromptResult(GetPromptResult(messages=messages), server="docs", prompt="review")
+
+
+def test_the_longest_messages_of_a_prompt_become_heads(shared):
+    client = shared.of("1")
+    result = prompt(TextContent(text="x" * 300), TextContent(text="y" * 1000), TextContent(text="z" * 50))
+    first, second, third = spilled_prompt(result, client, 100).messages
+    assert [first, third] == [result.raw.messages[at] for at in (0, 2)]
+    assert second.role == "assistant"
+    assert second.content.text.startswith("[result_2: text of 1,000 characters, 2 lines. About 250 tokens")
+    assert client.get("result_2").text == "y" * 1000
+    assert spilled_prompt(result, client, None) is result.raw
+    assert spilled_prompt(result, client, 1000) is result.raw
+
+
+def test_a_prompt_of_many_long_messages_is_bounded(shared):
+    client = shared.of("1")
+    result = prompt(*(TextContent(text="x" * 1000) for _ in range(1000)), media(MAX_MEDIA + 1))
+    messages = spilled_prompt(result, client, 100).messages
+    assert len(messages) == MAX_HANDLES + 1
+    assert messages[-1].content.text == f"[{1001 - MAX_HANDLES} messages of this prompt left out: it is too long]"
+    assert len(client.names()) == MAX_HANDLES
+    [image] = spilled_prompt(prompt(media(MAX_MEDIA + 1)), client, 100).messages
+    assert image.content.text.startswith("[left out, as it is too large: image/png, 3.8 MB; result_")
 
 
 @pytest.mark.parametrize(

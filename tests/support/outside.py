@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic.loopback import HOST, LoopbackServer, listen
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def served(kernel: KernelServer) -> AsyncIterator[str]:
-    """Serve it until the context exits; yield the URL."""
-    app = kernel.streamable_http_app(host=HOST)
+async def served(kernel: KernelServer, **options: Any) -> AsyncIterator[str]:
+    """Serve it until the context exits, with options of the application; yield the URL."""
+    app = kernel.streamable_http_app(host=HOST, **options)
     loopback = LoopbackServer(app, lambda scope: None, "outside", own_thread=True)
     listening = listen()
     await loopback.start(listening)
