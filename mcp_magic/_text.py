@@ -144,12 +144,14 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
 
     >>> did_you_mean("waether", ["math", "weather"])
     " Did you mean 'weather'?"
-    >>> did_you_mean("zzz", ["math"])
-    ''
+    >>> did_you_mean("DF", ["df"]), did_you_mean("zzz", ["math"])
+    (" Did you mean 'df'?", '')
     """
     if not isinstance(name, str) or len(name) > MAX_NAME:  # the user's own code may look up anything
         return ""
-    close = difflib.get_close_matches(name, list(itertools.islice(valid, MAX_COMPARED)), n=1, cutoff=0.6)
+    names = list(itertools.islice(valid, MAX_COMPARED))
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    close = close or [text for text in names if text.casefold() == name.casefold()]
     return f" Did you mean {close[0]!r}?" if close else ""  # `repr` writes out hidden characters
 
 

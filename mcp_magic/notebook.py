@@ -124,12 +124,12 @@ class NotebookHost(CoreHost):
 
     @property
     def serving(self) -> KernelServing | None:
-        """How this host is served to outside agents; None if it is not."""
+        """How this host is served to agents outside; None if it is not."""
         return self._serving if self._serving is not None and self._serving.running else None
 
     @on_own_loop_unless_closed
     async def serve(self, *, port: int = 0, notebook: str = "", own: Sequence[OwnTool] = ()) -> KernelServing:
-        """Serve this host to outside agents of this user, on 127.0.0.1; the same again if it is served already.
+        """Serve this host to agents outside, of this user, on 127.0.0.1; the same again if it is served already.
 
         They get its sessions' tools, resources and prompts, and the variables in `values`. `python -m mcp_magic proxy`
         finds it.

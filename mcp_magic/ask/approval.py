@@ -88,10 +88,10 @@ MAX_NAME = 200  # characters shown of a tool's name
 MAX_ABOUT = 120  # characters shown of a tool's description in a plan
 
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
-"""How far an approval reaches beyond the one call; an outside client's only to calls of this client."""
+"""How far an approval reaches beyond the one call; that of a call from outside only to calls of this agent."""
 
 CLAIM = "as it calls itself"
-"""What is said of the name of an outside client."""
+"""What is said of the name of an agent outside."""
 
 REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
@@ -135,13 +135,13 @@ def approval_question(request: Request) -> Question:
         ),
         extra=(
             replace(WHY, tooltip=f"why {name} must not be called"),
-            Extra("never", False, label=f"always deny this tool{_of_client(request)}", beside="deny"),
+            Extra("never", False, label=f"always deny this tool{_of_agent(request)}", beside="deny"),
             Extra(
                 "scope",
                 beside="approve",
                 tooltip="what Approve approves",
                 options=(("only this time", ""), *([] if by_hand else scopes)),
-                typed=f"Always for this [t]ool{of_these}{of_the_run}{_of_client(request)}: ",
+                typed=f"Always for this [t]ool{of_these}{of_the_run}{_of_agent(request)}: ",
             ),
         )[: 3 if is_one else 1],
         form=_arguments_form(request, fields=is_one),
@@ -168,11 +168,11 @@ def _scopes(request: Request) -> dict[str, str]:
     left_out = {"arguments"} if request.values else set()
     if request.run is None:
         left_out.add("run")
-    return {how: f"{text}{_of_client(request)}" for how, text in ALWAYS.items() if how not in left_out}
+    return {how: f"{text}{_of_agent(request)}" for how, text in ALWAYS.items() if how not in left_out}
 
 
-def _of_client(request: Request) -> str:
-    return ", for this client" if is_outside(request.asker) else ""
+def _of_agent(request: Request) -> str:
+    return ", for this agent" if is_outside(request.asker) else ""
 
 
 def _arguments_form(request: Request, *, fields: bool = True) -> Form:
@@ -233,7 +233,7 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
         if names := ", ".join(one_line(name, 40) for name in changes(request.arguments, arguments)):
             rest.append(f"changed {names}")
         if decision.always:
-            rest.append(f"{ALWAYS[decision.always]}{_of_client(request)}")
+            rest.append(f"{ALWAYS[decision.always]}{_of_agent(request)}")
     asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
     text = call_text(request, arguments)
     call = ("code", text if request.calls == 1 else f"{in_line(request.label, MAX_NAME)}{_times(request)}")

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import unicodedata
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from mcp_magic._text import clean
@@ -252,7 +252,7 @@ class Code(str):
 
 
 class Whole(str):
-    """A text that is not cut, such as a reason. In a terminal a last column of them is below the rows."""
+    """A text that is not cut, such as a reason. In a terminal it wraps, and a last column of them is below the rows."""
 
     __slots__ = ()
 
@@ -695,13 +695,14 @@ def aligned(
     if problems and len(headers) > 1 and all(isinstance(problem, Whole) for problem in problems):
         below = [row[-1] for row in rows]
         headers, rows = headers[:-1], [row[:-1] for row in rows]
-    most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]
+    uncut = [any(isinstance(row[i], Whole) for row in rows) for i in range(len(headers))]
+    most = [_LONGEST_NAME if uncut[i] or (names and i == 0) else cell for i in range(len(headers))]
     texts = [[cell_text(value, room) for value, room in zip(row, most, strict=True)] for row in rows]
     heads = [one_line(header, cell) for header in headers]
     widths = [
         max(width(line) for text in column for line in text.split("\n")) for column in zip(heads, *texts, strict=True)
     ]
-    widths = _fitted(widths, total - 2 * (len(widths) - 1))
+    widths = _fitted(widths, total - 2 * (len(widths) - 1), uncut)
     columns = [[row[i] for row in rows if row[i] is not None] for i in range(len(heads))]
     right = [bool(column) and all(map(_is_number, column)) for column in columns]
     lines: list[str] = []
@@ -709,7 +710,7 @@ def aligned(
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
             lines.append(cells[0])
             cells = ["", *cells[1:]]
-        lines += _lines(cells, widths, right)
+        lines += _lines(cells, widths, right, uncut)
         if problem is not None:
             text = cell_text(problem, _LOG_LINE)
             lines += textwrap.wrap(text, total, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
@@ -727,23 +728,37 @@ def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *
     return max(sum(end - 2 <= total for end in ends), 1)
 
 
-def _fitted(widths: list[int], total: int) -> list[int]:
-    """Return widths that fit: the last column gives way first, the first, with names to type, keeps half the room."""
+def _fitted(widths: list[int], total: int, uncut: Sequence[bool]) -> list[int]:
+    """Return widths that fit: the last column gives way first.
+
+    The first, with names to type, keeps half the room, one of whole texts a third.
+    """
     widths = list(widths)
+    parts = [total // 3 if is_uncut else 0 for is_uncut in uncut]
+    keeps = [max(room, _NARROWEST) for room in (total // 2, *parts[1:])]
     while sum(widths) > total and max(widths) > _NARROWEST:
-        wide = [i for i, room in enumerate(widths) if room > (_NARROWEST if i else max(total // 2, _NARROWEST))] or [0]
+        wide = [i for i, room in enumerate(widths) if room > keeps[i]] or range(len(widths))
         widest = max(wide, key=widths.__getitem__)
         widths[-1 if widths[-1] > _ENOUGH else widest] -= 1
     return widths
 
 
-def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """Return the lines of a row: the last column wraps or has several lines, the others are cut."""
-    *others, last = cells
+def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], uncut: Sequence[bool]) -> list[str]:
+    """Return the lines of a row: the last column wraps or has several lines, whole texts wrap, the others are cut."""
     room = 0 if right[-1] or widths[-1] < _ENOUGH else widths[-1]
-    first, *rest = (piece for line in last.split("\n") for piece in _wrapped(line, room))
-    blank = ("",) * len(others)
-    return [_line([*others, first], widths, right), *(_line([*blank, line], widths, right) for line in rest)]
+    columns = [
+        _all_lines(text, space) if is_uncut else [text]
+        for text, space, is_uncut in zip(cells[:-1], widths, uncut, strict=False)
+    ]
+    columns.append([piece for line in cells[-1].split("\n") for piece in _wrapped(line, room)])
+    return [_line(row, widths, right) for row in zip_longest(*columns, fillvalue="")]
+
+
+def _all_lines(text: str, room: int) -> list[str]:
+    """Return a text in lines that fit, however many."""
+    if width(text) <= room:
+        return [text]
+    return textwrap.wrap(text, room if width(text) == len(text) else max(room // 2, 1), break_on_hyphens=False)
 
 
 def _wrapped(line: str, room: int) -> list[str]:

@@ -131,8 +131,18 @@ class Invocation:
         return _INLINE.sub(replacement, word)
 
     def evaluate(self, source: str) -> Any:
-        """Return the value of a Python expression in the caller's scope; raises what the expression raises."""
-        return eval(source, dict(self.variables))
+        """Return the value of a Python expression in the caller's scope; raises what the expression raises.
+
+        The NameError of a name that does not exist names the nearest variable.
+        """
+        try:
+            return eval(source, dict(self.variables))
+        except NameError as error:
+            sign = "$" if error.name == source else ""
+            names = [f"{sign}{name}" for name in self.variables if not name.startswith("_")]
+            if error.name not in self.variables and (near := did_you_mean(f"{sign}{error.name}", names)):
+                raise NameError(f"{error}.{near}", name=error.name) from None
+            raise
 
     def _evaluated(self, source: str) -> Any:
         try:

@@ -165,7 +165,7 @@ class Clients:
     def _idlest(self) -> Client:
         idle = [client for client in self._clients.values() if not client.running]
         if not idle:
-            reason = f"{MAX_CLIENTS} clients are at work in this kernel; connect again when one of them has ended"
+            reason = f"{MAX_CLIENTS} agents are at work in this kernel; connect again when one of them has ended"
             raise DeniedError(reason, reason)
         return min(idle, key=lambda client: client.last)
 
@@ -186,7 +186,7 @@ class Clients:
         """Return the clients as a table."""
         rows: list[dict[str, Any]] = [
             {
-                "client": client.name,
+                "agent": client.name,
                 "version": client.version or None,
                 "asks as": client.asker,
                 "calls": client.calls,
@@ -197,8 +197,8 @@ class Clients:
         ]
         return Listing(
             rows,
-            title="Clients of this kernel",
-            empty="no client is connected",
-            note="names are what the clients call themselves; %mcp audit has what they did",
-            kind="clients",
+            title="Agents outside, at this kernel",
+            empty="no agent is connected",
+            note="names are what the agents call themselves; `%mcp audit` has what they did",
+            kind="agents",
         )

@@ -81,11 +81,11 @@ class KernelServing:
     def parts(self) -> list[Part]:
         """Return what is shown."""
         if not self.running:
-            return [Part.line("This kernel is not served to outside agents any more.")]
+            return [Part.line("This kernel is not served to agents outside any more.")]
         code = " and each program that they run" if "run_code" in self.server.own else ""
         parts = [
             Part.line(
-                "This kernel is a server for outside agents. They see the variables that `%mcp share NAME` names, and "
+                "This kernel is a server for agents outside. They see the variables that `%mcp share NAME` names, and "
                 f"their calls{code} are asked about here. `%mcp serve --stop` cuts them off."
             )
         ]
@@ -101,7 +101,7 @@ class KernelServing:
 
 
 async def serve_kernel(server: KernelServer, *, port: int = 0, notebook: str = "") -> KernelServing:
-    """Serve the kernel to outside agents of this user; port 0 is any free one, "" the notebook that Jupyter names.
+    """Serve the kernel to agents outside, of this user; port 0 is any free one, "" the notebook that Jupyter names.
 
     Raises:
         CommandError: The port cannot be had, or the token file cannot be written.

@@ -91,13 +91,29 @@ def is_data(name: str, value: Any) -> bool:
     >>> is_data("rows", [1]), is_data("_rows", [1]), is_data("api_key", "x"), is_data("db", "postgres://me:pw@host")
     (True, False, False, False)
     """
-    if name.startswith("_") or name in SHELL_NAMES or not is_identifier(name) or is_secret_name(name):
+    return _is_data(name, value) and not why_secret(name, value)
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """Whether a variable is data, which may be a secret."""
+    if name.startswith("_") or name in SHELL_NAMES or not is_identifier(name):
         return False
     if why_never(value) or member(type(value), "__call__") is not None:
         return False
-    if type(value) is str and len(value) <= MAX_ADDRESS and mask_text(value) != value:
-        return False  # postgres://me:password@host
     return module_of(type(value)).partition(".")[0] not in _OTHERS
+
+
+def why_secret(name: str, value: Any) -> str:
+    """Return why `--all` takes a variable for a secret; "" if it does not.
+
+    >>> why_secret("api_key", "x"), why_secret("db", "postgres://me:pw@host"), why_secret("rows", [1])
+    ("a secret's name", 'with a password', '')
+    """
+    if is_secret_name(name):
+        return "a secret's name"
+    if type(value) is str and len(value) <= MAX_ADDRESS and mask_text(value) != value:
+        return "with a password"  # postgres://me:password@host
+    return ""
 
 
 def unshared(name: object, readable: Iterable[str]) -> ArgumentsError:
@@ -207,8 +223,8 @@ class SharedValues:
         """Return who has read a value how often since it is shared."""
         return self._readers.get(name, Counter())
 
-    def listing(self, note: str = "") -> Listing:
-        """Return what is shared now, with types and shapes, and who has read it how often."""
+    def listing(self, *notes: str) -> Listing:
+        """Return what is shared now, with types and shapes, and who has read it how often; `notes` stand below."""
         rows = []
         own = {name: own.label for name in tuple(self._own) if (own := self._reader_of(name)) and name not in self}
         for name in [*self.names(), *own]:
@@ -220,10 +236,34 @@ class SharedValues:
             rows,
             title="Shared values",
             columns=["value", "type", "shape", "read by", "only for"],
-            empty="nothing is shared: `%mcp share NAME` lets agents outside read a variable",
-            note=note or ("all variables of data are shared, also later ones" if self.all else ""),
+            empty="no shared variable exists now"
+            if self.all or self._names
+            else "nothing is shared: `%mcp share NAME` lets agents outside read a variable",
+            note="; ".join([*self._remarks(), *notes]),
             kind="values",
         )
+
+    def _remarks(self) -> Iterator[str]:
+        """Yield what the rows of the listing do not say: what is shared later, and what `--all` leaves out."""
+        if self.all:
+            yield "all variables of data are shared, also later ones"
+        left_out = [f"{name}{f' ({reason})' if reason else ''}" for name, reason in self._left_out().items()]
+        if left_out:
+            yield f"left out: {join_names(left_out)}"
+        if gone := [name for name in self._names if name not in self]:
+            yield f"shared once there is such data again: {join_names(gone)}"
+
+    def _left_out(self) -> dict[str, str]:
+        """Return the variables of data that `--all` leaves out: each with why it is taken for a secret, "" if not."""
+        space = self._namespace
+        return {
+            name: why_secret(name, space[name])
+            for name in (tuple(space) if self.all else ())
+            if name not in self
+            and _is_data(name, space[name])
+            and not self._is_shells(name, space[name])
+            and self._own_of(name) is None
+        }
 
     def parts(self) -> list[Part]:
         """Return the listing for a display."""

@@ -115,7 +115,7 @@ async def test_no_rule_has_values_of_the_notebook():
 
 async def test_always_is_for_the_client_that_asked():
     scope = approval_question(asked()).extra[-1]
-    assert ("always for this tool, for this client", "tool") in scope.options
+    assert ("always for this tool, for this agent", "tool") in scope.options
     consent = Consent(approver=Approver(Decision.approve(always="tool")))
     await consent.review(asked())
     assert list(map(str, consent.rules)) == ["allow db:load --for 'outside claude-code'"]

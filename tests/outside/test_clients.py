@@ -102,7 +102,7 @@ def test_many_clients_push_out_idle_ones_and_no_busy_one():
     with ExitStack() as stack:
         for client in clients:
             stack.enter_context(clients.call(client))
-        with pytest.raises(DeniedError, match="64 clients are at work in this kernel; connect again when"):
+        with pytest.raises(DeniedError, match="64 agents are at work in this kernel; connect again when"):
             clients.client("one more")
 
 
@@ -112,4 +112,4 @@ def test_the_listing_names_them_as_text():
     listing = clients.listing()
     assert "outside <img src=x>" in str(listing)
     assert "<img" not in listing._repr_mimebundle_()["text/html"]
-    assert "names are what the clients call themselves" in str(listing)
+    assert "names are what the agents call themselves" in str(listing)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic._text import did_you_mean, join_names, plural, sentence
+from mcp_magic._text import did_you_mean, is_identifier, join_names, plural, sentence
 from mcp_magic.agent.events import NoteEvent
 from mcp_magic.agent.transcript import SHOWS, Transcript
 from mcp_magic.consent.consent import POLICIES
@@ -126,6 +127,8 @@ def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[st
         return {}
     if name in agents:
         return agents[name]
+    if name.startswith("$"):
+        raise CommandError(f"%%mcp_agent: {name} is left over; several variables are one word: --with $df,$results")
     near = did_you_mean(name, agents)
     hint = (
         f"Declared: {join_names(agents)}" if agents else "[agents.NAME] in a declaration makes one; `%mcp up` reads it."
@@ -240,8 +243,11 @@ def _variables(invocation: Invocation, option: str, words: str | None, example: 
     if words is None:
         return None
     names = [word.strip() for word in words.split(",") if word.strip()]
-    if wrong := [name for name in names if not name.startswith("$")]:
-        raise CommandError(f"%%mcp_agent: --{option} {wrong[0]}: variables are meant: --{option} {example}")
+    for name in names:
+        if not name.startswith("$") or not is_identifier(name[1:]):
+            variable = re.search(r"\w+", name)
+            near = f"${variable[0]}" if variable and variable[0] in invocation.variables else example
+            raise CommandError(f"%%mcp_agent: --{option} {name}: variables are meant: --{option} {near}")
     return {name[1:]: invocation.value(name) for name in names}
 
 
@@ -322,6 +328,7 @@ MCP_AGENT = Implementation(
             nargs="?",
             const="",
             metavar="$TABLE,...",
+            complete=_complete_values,
             help="give the model the tool `map`, which calls a tool for each row of these tables",
         ),
         Argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from datetime import datetime
 from functools import partial
@@ -22,7 +23,7 @@ from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcp_magic._host import Host
 
@@ -58,7 +59,10 @@ def fitting_nothing(host: Host) -> dict[int, str]:
 # The subcommands.
 
 OWN_TOOLS = (RUN_PROGRAM, "put_value", "run_code")
-"""Tools without a server that a rule can be about: those of agents, and those of outside clients."""
+"""Tools without a server that a rule can be about: those of agents, and those of agents outside."""
+
+VALUE_TOOLS = ("list_values", "describe_value", "read_value")
+"""Tools of agents outside that read what `%mcp share` names, and about which nobody is asked."""
 
 MAX_SHOWN = 100  # most characters of one argument in a list
 
@@ -77,19 +81,51 @@ def _complete_asker(tab: Tab) -> list[str]:
 
 
 async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    if arguments.tool is None:
+        if arguments.asker or arguments.reason or arguments.first:
+            raise CommandError(f"%mcp {action}: of which calls? SERVER:TOOL, or 'SERVER:*' for all of a server.")
+        return _rule_listing(invocation.host)
     tool = f":{arguments.tool}" if arguments.tool in OWN_TOOLS else arguments.tool
-    if action == "allow" and tool == ":run_code":
-        raise CommandError("%mcp allow: no rule allows run_code; each program of an outside agent is asked about.")
+    asker = " ".join(arguments.asker.split())
+    _check(action, tool, asker, arguments.arguments)
     if ":" not in tool and tool != "*":
-        raise CommandError(f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all")
+        problem = f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all"
+        raise CommandError(f"{problem}{_meant(invocation, tool)}")
     patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": {"type": "string"}})
     consent = invocation.host.consent
-    asker = " ".join(arguments.asker.split())
-    if asker and not is_outside(asker):
-        problem = f"%mcp {action}: --for takes outside, or 'outside NAME' for one client, not {asker!r}"
-        raise CommandError(f"{problem}; without it the rule is for your agents, too")
     consent.add(Rule(action, tool, patterns, arguments.reason, asker=asker), first=arguments.first)
-    return _rule_listing(invocation.host)
+    is_inside = action == "allow" and not asker and invocation.host.serving is not None
+    return _rule_listing(invocation.host, "this rule allows agents outside nothing: --for outside does" * is_inside)
+
+
+def _check(action: str, tool: str, asker: str, words: Sequence[str]) -> None:
+    """Raise CommandError for an asker that is none, and for a rule that would never hold."""
+    if asker == OUTSIDE and words and not re.search("[=:]|^[$]", words[0]):
+        raise CommandError(
+            f"%mcp {action}: a name of two words is quoted: --for {shlex.quote(f'{OUTSIDE} {words[0]}')}"
+        )
+    if asker and not is_outside(asker):
+        problem = f"%mcp {action}: --for takes outside, or 'outside NAME' for one agent, not {asker!r}"
+        raise CommandError(f"{problem}; without it the rule is for your agents, too")
+    if action == "allow" and tool == ":run_code":
+        raise CommandError("%mcp allow: no rule allows run_code; each program of an agent outside is asked about.")
+    if action == "allow" and tool == ":put_value" and not asker:
+        raise CommandError(
+            "%mcp allow: only agents outside have put_value; a rule that allows them needs --for outside."
+        )
+
+
+def _meant(invocation: Invocation, word: str) -> str:
+    """Return what a word that is no pattern probably means, to go on with in an error."""
+    if word in VALUE_TOOLS or word in invocation.shell.user_ns:
+        name = "NAME" if word in VALUE_TOOLS else word
+        return f". Reads are not asked about: `%mcp share {name}` lets agents outside read"
+    if word in invocation.host:
+        return f": '{word}:*'"
+    sessions = invocation.host.find()
+    names = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
+    fitting = [name for name in names if word in (name.partition(":")[2], name.replace(":", "__", 1))]
+    return f": {fitting[0]}" if fitting else ""
 
 
 def _rule_listing(host: Host, action_note: str = "") -> Listing:
@@ -113,7 +149,12 @@ def _rule_listing(host: Host, action_note: str = "") -> Listing:
     otherwise = f"if no rule matches, approval = {consent.policy!r} decides about calls of agents and servers"
     first = "--first puts a rule before the others" if never else ""
     note = "; ".join(filter(None, (action_note, first, otherwise)))
-    return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=note)
+    return Listing(
+        rows,
+        title="Consent rules, the first that matches decides",
+        empty="no rules: `%mcp allow SERVER:TOOL` makes one, `deny` and `ask` as well",
+        note=note,
+    )
 
 
 def _arguments_text(arguments: Mapping[str, Any]) -> str:
@@ -153,7 +194,7 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     rows = [
         {
             "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-            "asker": "you" if record.asker == PERSON else record.asker,
+            "asker": Whole("you" if record.asker == PERSON else record.asker),
             "tool": f"{record.server}:{record.tool}".removeprefix(":"),
             "arguments": _arguments_text(record.arguments),
             "decision": record.decision,
@@ -172,13 +213,15 @@ def _rule(action: str, *examples: str) -> Implementation:
         "The first rule that matches decides. Patterns can have * and ?. NAME=PATTERN compares the text of an "
         "argument, `a.b=PATTERN` a value inside an object. Some calls can be read in several ways: `a.b` as a name "
         "or as the `b` of `a`, a value as text or as a list. Deny and ask apply if one reading matches, allow only "
-        "if all do. A rule holds for you, agents, servers and views; one that denies or asks for outside clients too "
-        "(`%mcp serve --kernel`). --for makes one for them only. `%mcp approvals` lists the rules."
+        "if all do. A rule holds for you, agents, servers and views; one that denies or asks for agents outside too "
+        "(`%mcp serve --kernel`). --for makes one for them only. Without PATTERN it lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),
         (
-            Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
+            Argument(
+                "tool", nargs="?", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"
+            ),
             Argument("arguments", nargs="*", metavar="NAME=PATTERN", help="only calls with such arguments"),
             Argument(
                 "--for",
@@ -186,7 +229,7 @@ def _rule(action: str, *examples: str) -> Implementation:
                 default="",
                 metavar="ASKER",
                 complete=_complete_asker,
-                help="only for outside clients (outside), or for one of them ('outside NAME')",
+                help="only for agents outside (outside), or for one of them ('outside NAME')",
             ),
             Argument("--reason", default="", metavar="TEXT", help="the reason, which the caller gets"),
             Argument("--first", action="store_true", help="put it before the other rules"),
@@ -196,7 +239,12 @@ def _rule(action: str, *examples: str) -> Implementation:
     )
 
 
-ALLOW = _rule("allow", "%mcp allow 'fs:read_*'", "%mcp allow weather:get_weather location=London")
+ALLOW = _rule(
+    "allow",
+    "%mcp allow 'fs:read_*'",
+    "%mcp allow weather:get_weather location=London",
+    "%mcp allow 'weather:*' --for outside",
+)
 DENY = _rule("deny", "%mcp deny 'db:*' --reason 'the database is live'")
 ASK = _rule("ask", "%mcp ask 'fs:write_*'")
 APPROVALS = Implementation(
@@ -213,6 +261,8 @@ AUDIT = Implementation(
     _audit,
     (Argument("--last", type=int, default=100, metavar="N", help="records (default: 100)"),),
     ("%mcp audit", "%mcp audit --last 10"),
+    "An agent outside is `outside NAME`, as it calls itself, a second one of that name `outside NAME (2)`. Reads of "
+    "shared values are listed, too. `audit.df` of `audit = %mcp audit` is a DataFrame.",
 )
 
 

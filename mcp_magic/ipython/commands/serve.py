@@ -84,11 +84,11 @@ async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         return _listing(invocation)
     if kernel is None and (arguments.kernel or not served):
         subject = "this kernel is not served" if arguments.kernel else "nothing is served"
-        raise CommandError(f"%mcp serve: {subject}; `%mcp serve --kernel` serves this kernel to outside agents.")
+        raise CommandError(f"%mcp serve: {subject}; `%mcp serve --kernel` serves this kernel to agents outside.")
     notes = []
     if kernel is not None:
-        clients = await invocation.host.stop_serving()
-        cut = f"Cut off: {join_names(clients)}." if clients else "No client was connected."
+        agents = await invocation.host.stop_serving()
+        cut = f"Cut off: {join_names(agents)}." if agents else "No agent was connected."
         notes.append(f"The kernel is no longer served. {cut}")
     if not arguments.kernel and served:
         notes.append(f"No longer served: {join_names(served)}.")
@@ -108,8 +108,8 @@ def _listing(invocation: Invocation, *notes: str) -> Listing:
     kernel = invocation.host.serving
     if kernel is not None:
         row = {"server": "this kernel", "url": kernel.url, "token in": str(kernel.token_file)}
-        rows.insert(0, row | {"clients": join_names(kernel.clients) or "none"})
-    more = [name for name in ("answers from", "clients") if any(name in row for row in rows)]
+        rows.insert(0, row | {"agents": join_names(kernel.clients)})
+    more = [name for name in ("answers from", "agents") if any(name in row for row in rows)]
     explanations = [*notes]
     if rows:
         explanations.append(
@@ -130,6 +130,8 @@ def _listing(invocation: Invocation, *notes: str) -> Listing:
 
 
 def _in_kernel(invocation: Invocation, name: str) -> Any:
+    if name == "kernel" and name not in invocation.host:
+        raise CommandError("%mcp serve: the kernel itself is --kernel: `%mcp serve --kernel`.")
     server: Any = getattr(invocation.host[name].spec, "server", None)
     if not hasattr(server, "streamable_http_app"):
         raise CommandError(f"%mcp serve: {name!r} does not run in this kernel; other programs can start it themselves.")
@@ -173,7 +175,7 @@ SERVE = Implementation(
     (
         Argument("server", nargs="?", metavar="SERVER", help="one that runs in this kernel, or of the cassette"),
         Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
-        Argument("--kernel", action="store_true", help="serve the kernel to outside agents, and show their entries"),
+        Argument("--kernel", action="store_true", help="serve the kernel to agents outside, and show their entries"),
         Argument("--code", action="store_true", help="with --kernel: agents may run code, each asked about"),
         Argument("--to", metavar="FILE", help="with --kernel: write the entry into .mcp.json, .vscode/mcp.json, ..."),
         Argument("--stop", action="store_true", help="stop serving it at once; without SERVER, all"),

@@ -248,7 +248,15 @@ async def test_with_lets_the_model_read_the_named_values(notebook):
     await notebook.agent("--model $m", "done")
     assert "read_value" not in notebook.given()[1]
     error = await notebook.agent_error(errors.CommandError, "--model $m --with pairs", pairs=[])
-    assert "--with pairs: variables are meant: --with $df,$results" in error
+    assert "--with pairs: variables are meant: --with $pairs" in error
+    error = await notebook.agent_error(errors.CommandError, "--model $m --with $pairs.x", pairs=[])
+    assert "--with $pairs.x: variables are meant: --with $pairs" in error
+    error = await notebook.agent_error(errors.CommandError, "--model $m --with other")
+    assert "--with other: variables are meant: --with $df,$results" in error
+    error = await notebook.agent_error(errors.ArgumentsError, "--model $m --with $pairss", pairs=[])
+    left = await notebook.agent_error(errors.CommandError, "--model $m --with $n, $pairs", pairs=[], n=1)
+    assert left == "%%mcp_agent: $pairs is left over; several variables are one word: --with $df,$results"
+    assert error == "cannot evaluate 'pairss': NameError: name 'pairss' is not defined. Did you mean '$pairs'?"
     error = await notebook.agent_error(errors.ArgumentsError, "--model $m --with $sys", sys=sys)
     assert "'sys' is a module; an agent reads only data" in error
 
@@ -477,6 +485,9 @@ OFFERED = {
     "%%mcp_agent --show ": ["full", "answer", "none"],
     "%%mcp_agent --model ": ["offline", "$scripted"],
     "%%mcp_agent --with $num": ["$number"],
+    "%%mcp_agent --with $number,": ["$number,$sold"],
+    "%%mcp_agent --with $number,$s": ["$number,$sold"],
+    "%%mcp_agent --map $so": ["$sold"],
     "%%mcp_agent --thread tr": ["trip"],
     "%%mcp_agent --thread trip\nwhat is --th": [],
     "%mcp ag": ["agent"],
@@ -494,7 +505,7 @@ async def tab(notebook):
     await notebook("up", '[agents.analyst]\nmodel = "$m"\n[agents.brief]\nmodel = "$m"\n')
     await notebook.agent("--model $m --thread old")
     await notebook.agent("--model $m --thread trip")
-    notebook.shell.user_ns.update(scripted=ScriptedModel([]), number=3)
+    notebook.shell.user_ns.update(scripted=ScriptedModel([]), number=3, sold=[1])
     return notebook
 
 

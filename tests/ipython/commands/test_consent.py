@@ -7,6 +7,7 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import Decision, errors
 from mcp_magic.agent.sampling import ModelSampler
+from mcp_magic.display.document import width as display_width
 from mcp_magic.errors import CommandError, DeniedError
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
@@ -26,6 +27,46 @@ async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic):
     assert (await magic("call math:add a=1 b=2")).data == 3
     assert "no sums" in await magic.error(DeniedError, "call math:add a=2 b=2")
     assert "'add' is not a tool; write SERVER:TOOL" in await magic.error(CommandError, "allow add")
+
+
+@pytest.mark.parametrize("action", ["allow", "deny", "ask"])
+async def test_without_a_pattern_the_rules_are_listed(magic, action):
+    assert "no rules: `%mcp allow SERVER:TOOL` makes one" in str(await magic(action))
+    await magic("deny math:add")
+    assert [row["tool"] for row in await magic(action)] == ["math:add"]
+    error = await magic.error(CommandError, f"{action} --for outside")
+    assert error == f"%mcp {action}: of which calls? SERVER:TOOL, or 'SERVER:*' for all of a server."
+    assert len(host.consent.rules) == 1
+
+
+async def test_a_name_that_is_no_pattern_is_answered_with_one(magic, shell):
+    await host["math"].listing("tools")
+    for word, pattern in {"math": "'math:*'", "add": "math:add", "math__add": "math:add"}.items():
+        error = await magic.error(CommandError, f"allow {word} --for outside")
+        assert error == f"%mcp allow: {word!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all: {pattern}"
+    error = await magic.error(CommandError, "allow nothing")
+    assert error.endswith("or 'SERVER:*' for all")
+    shell.user_ns["df"] = [1]
+    for word, line in {"df": "%mcp share df", "read_value": "%mcp share NAME"}.items():
+        error = await magic.error(CommandError, f"allow {word} --for outside")
+        assert error.endswith(f"for all. Reads are not asked about: `{line}` lets agents outside read")
+
+
+async def test_a_rule_that_would_not_hold_for_agents_outside_is_none(magic):
+    error = await magic.error(CommandError, "allow put_value")
+    assert error == "%mcp allow: only agents outside have put_value; a rule that allows them needs --for outside."
+    error = await magic.error(CommandError, "allow 'math:*' --for outside analyst")
+    assert error == "%mcp allow: a name of two words is quoted: --for 'outside analyst'"
+    assert host.consent.rules == []
+    says = "this rule allows agents outside nothing: --for outside does"
+    assert says not in (await magic("allow math:add")).note
+    await host.serve()
+    try:
+        assert says in (await magic("allow math:add")).note
+        assert says not in (await magic("deny math:add")).note
+        assert says not in (await magic("allow math:add a=1 --for outside")).note
+    finally:
+        await host.stop_serving()
 
 
 async def test_unreachable_rule_is_marked_and_first_is_suggested(magic):
@@ -142,7 +183,7 @@ async def test_a_rule_for_outside_clients_says_so(magic):
         "allow :put_value --for 'outside claude-code'",
     ]
     assert await magic.error(CommandError, "allow math:add --for claude-code") == (
-        "%mcp allow: --for takes outside, or 'outside NAME' for one client, not 'claude-code'; "
+        "%mcp allow: --for takes outside, or 'outside NAME' for one agent, not 'claude-code'; "
         "without it the rule is for your agents, too"
     )
     await magic("approvals --save rules.toml")
@@ -164,5 +205,21 @@ async def test_the_audit_has_calls_and_reads_from_outside(magic, monkeypatch):
         ("outside claude-code (2)", "read_value", "deny", "check"),
     ]
     assert rows[1]["arguments"] == "name='df', rows='0:100'"
+    monkeypatch.setenv("COLUMNS", "100")
+    assert str(await magic("audit")).count("outside claude-code (2)") == 2
     words = candidates("allow math:add --for 'outside cl", {}).texts
     assert words == ["'outside claude-code'", "'outside claude-code (2)'"]
+
+
+async def test_the_audit_as_text_names_an_agent_whole(magic, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    name = f"outside {'analyst of the many orders ' * 3}(2)"
+    wide = f"outside {'分析' * 10}"
+    for asker in (name, wide):
+        host.consent.note_read(asker, "read_value", {"name": "df", "rows": "0:100", "query": "price > 10 and a == 1"})
+    text = str(await magic("audit"))
+    assert all(display_width(line) <= 100 for line in text.splitlines())
+    column = text.splitlines()[1].index("asker")
+    pieces = [line[column:].partition("  ")[0] for line in text.splitlines()[2:]]
+    assert " ".join(" ".join(pieces).split()).startswith(name)
+    assert wide.split()[1] in "".join(pieces).replace(" ", "")

@@ -31,7 +31,7 @@ async def test_names_are_shared_and_listed(magic):
     client.get("df")
     listing = await magic("share")
     assert listing.rows[0]["read by"] == "claude-code 2 x"
-    assert listing.note == "no agent can connect yet: `%mcp serve --kernel` serves this kernel"
+    assert listing.note == NOT_SERVED
     assert str(host.values) == str(listing).partition("\nno agent")[0]
 
 
@@ -39,18 +39,89 @@ async def test_names_are_written_as_in_other_lines(magic):
     assert [row["value"] for row in await magic("share $df,results")] == ["df", "results"]
 
 
-async def test_all_leaves_out_what_is_no_data(magic, space):
+NOT_SERVED = "no agent can connect yet: `%mcp serve --kernel` serves this kernel"
+ALL = "all variables of data are shared, also later ones"
+SECRETS = "api_key (a secret's name), db (with a password)"
+
+
+async def test_all_leaves_out_what_is_no_data_and_names_secrets(magic, space):
+    space["db"] = "postgres://me:pw@host"
     listing = await magic("share --all")
     assert [row["value"] for row in listing] == ["df", "results"]
-    assert listing.note == (
-        "all variables of data are shared, also later ones; `%mcp share --stop NAME` takes one out; "
-        "no agent can connect yet: `%mcp serve --kernel` serves this kernel"
-    )
+    assert listing.note == f"{ALL}; left out: {SECRETS}; `%mcp share --stop NAME` takes one out; {NOT_SERVED}"
     space["later"] = 1
     listing = await magic("share")
     assert [row["value"] for row in listing] == ["df", "results", "later"]
     assert [row["value"] for row in await magic("share --stop df")] == ["results", "later"]
+    listing = await magic("share api_key")
+    assert [row["value"] for row in listing] == ["api_key", "results", "later"]
+    assert listing.note == f"{ALL}; left out: df, db (with a password); {NOT_SERVED}"
+    assert "sk-1" not in str(listing)
+    assert "pw" not in str(listing)
     assert [row["value"] for row in await magic("share --stop")] == []
+
+
+async def test_the_only_variable_is_taken_out_of_all(magic, space):
+    del space["results"], space["api_key"]
+    assert [row["value"] for row in await magic("share df")] == ["df"]
+    await magic("share --all")
+    stopped = f"{ALL}; left out: df; `%mcp share --stop` ends that"
+    assert str(await magic("share --stop df")) == f"Shared values\nno shared variable exists now\n{stopped}"
+    nothing = "nothing is shared: `%mcp share NAME` lets agents outside read a variable"
+    assert str(await magic("share --stop")) == f"Shared values\n{nothing}"
+    listing = await magic("share df")
+    assert ([row["value"] for row in listing], listing.note) == (["df"], NOT_SERVED)
+
+
+async def test_a_deleted_variable_is_said_to_come_back(magic, space):
+    await magic("share df results")
+    del space["df"]
+    listing = await magic("share")
+    assert [row["value"] for row in listing] == ["results"]
+    assert listing.note == f"shared once there is such data again: df; {NOT_SERVED}"
+    listing = await magic("share --stop results")
+    assert str(listing) == (
+        "Shared values\nno shared variable exists now\n"
+        "shared once there is such data again: df; no longer shared: results"
+    )
+    assert (await magic("share --stop df")).note == "no longer shared: df"
+    space["df"] = 1
+    assert host.values.names() == ()
+
+
+async def test_stop_leaves_agents_what_they_have_caused(magic):
+    host.values.of("1", "codex").put("mine", [1])
+    await magic("share df")
+    listing = await magic("share --stop")
+    assert [(row["value"], row["only for"]) for row in listing] == [("mine", "codex")]
+    assert listing.note == "agents read still what they have caused themselves; `%mcp share --stop NAME` ends that"
+    assert len(await magic("share --stop mine")) == 0
+
+
+async def test_a_server_is_no_variable(magic, space, monkeypatch):
+    said = "%mcp share: 'math' is a server, and no variable; "
+    for name in ("math", "$math", "math:add", "math:*"):
+        error = await magic.error(CommandError, f"share {name}")
+        assert error == f"{said}`%mcp serve --kernel` offers its tools to agents outside"
+    space["math"] = host["math"]  # `math = %mcp connect ...`
+    assert (await magic.error(CommandError, "share math")).startswith(said)
+    error = await magic.error(CommandError, "share --stop math")
+    assert error == f"{said}`%mcp deny 'math:*' --for outside` refuses calls of its tools"
+    await host.serve()
+    try:
+        error = await magic.error(CommandError, "share df math")
+    finally:
+        await host.stop_serving()
+    allows = "`%mcp allow 'math:*' --for outside` lets them call without asking"
+    assert error == f"{said}agents outside see its tools already. {allows}"
+    assert host.values.names() == ()
+    space["math"] = [1]
+    assert [row["value"] for row in await magic("share math")] == ["math"]
+
+
+async def test_a_variable_of_a_function_is_not_shared(magic):
+    error = await magic.error(CommandError, "share inner", inner=[1])
+    assert error == "%mcp share: 'inner' is a variable of a function; only the notebook's are shared"
 
 
 async def test_stop_takes_names_out(magic):
@@ -67,6 +138,12 @@ async def test_stop_takes_names_out(magic):
         ("df pd", ArgumentsError, "'pd' is a module; only data is shared"),
         ("host", ArgumentsError, "'host' is a NotebookHost, which is no data; only data is shared"),
         ("df.a", ArgumentsError, "'df.a' is not the name of a variable; share 'df', or make a variable of the part"),
+        ("all", CommandError, "%mcp share: 'all' is no variable; `%mcp share --all` shares all variables of data"),
+        (
+            "--stop all",
+            CommandError,
+            "%mcp share: 'all' is no variable; `%mcp share --stop` without a name ends it for all",
+        ),
         ("In", ArgumentsError, "'In' is IPython's own, and is not shared"),
         ("_", ArgumentsError, "'_' is not shared: names with _ first are IPython's or private; use another"),
         ("--stop df", ArgumentsError, "'df' is not shared. Shared: none"),
@@ -89,12 +166,8 @@ def test_tab_completes_variables_of_data(magic, space):
     assert candidates("share ", space)[1] == ["df", "results"]
     assert candidates("share --", space)[1] == ["--all", "--stop", "--help"]
     assert candidates("share df r", space)[1] == ["results"]
-
-
-async def test_a_name_taken_out_of_all_leaves_the_others_shared(magic):
-    await magic("share --all")
-    listing = await magic("share --stop df")
-    assert listing.note == (
-        "no longer shared: df; all other variables of data are, also later ones; `%mcp share --stop` ends that"
-    )
-    assert (await magic("share --stop")).note == ""
+    assert candidates("share df,", space)[1] == ["df,results"]
+    assert candidates("share df,r", space)[1] == ["df,results"]
+    assert candidates("share $d", space)[1] == ["$df"]
+    assert candidates("share $df,", space)[1] == ["$df,$results"]
+    assert candidates("share df,results ", space)[1] == []

@@ -85,3 +85,15 @@ async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
         assert "go with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
     finally:
         await magic("serve --stop")
+
+
+async def test_agents_are_listed_beside_the_kernel(magic):
+    await magic("serve --kernel")
+    (row,) = listing = await magic("serve")
+    assert (row["server"], row["agents"]) == ("this kernel", "none")
+    assert "The kernel is no longer served. No agent was connected." in str(await magic("serve --stop"))
+    error = await magic.error(CommandError, "serve --stop")
+    assert error == "%mcp serve: nothing is served; `%mcp serve --kernel` serves this kernel to agents outside."
+    assert "agents" in listing.columns
+    error = await magic.error(CommandError, "serve kernel")
+    assert error == "%mcp serve: the kernel itself is --kernel: `%mcp serve --kernel`."
