@@ -368,13 +368,14 @@ def _keyed(data: dict[str, Any]) -> Rows | None:
     """Return an object's members as rows if they are similar objects."""
     if len(data) < 2 or _types(data.values()) != {dict}:
         return None
-    names = [set(member) for member in data.values()]
+    names = [set(shape) for shape in {tuple(member) for member in data.values()}]  # of most members they are the same
     common, every = set.intersection(*names), set.union(*names)
     if 2 * len(common) < len(every):
         return None
     if not any(all(type(member[name]) in _SCALARS for member in data.values()) for name in common):
         return None
-    if any(_holds_objects(value) for member in data.values() for name, value in member.items() if name not in common):
+    others = every - common
+    if others and any(_holds_objects(member.get(name)) for member in data.values() for name in others):
         return None
     key = "key"
     while key in every:
@@ -677,6 +678,9 @@ MAX_PYTHON = 200_000
 """Longest text, in characters, read as Python literals: `ast` takes 5 µs a value and 250 bytes a character."""
 
 
+MAX_SCANNED = 5_000_000
+"""Longest text, in characters, whose paragraphs are searched for tables: it takes some 0.2 s a MB."""
+
 _TRIES = 20  # most places in one text where JSON is tried: each try may read to the end of the text
 
 _RULE = re.compile(r":?-+:?")
@@ -700,11 +704,13 @@ class Passage:
 
 
 def passages(text: str) -> list[Passage]:
-    """Return the parts of a text that hold tables: the whole text, or some of its paragraphs."""
+    """Return the parts of a text that hold tables: the whole text, or some of its paragraphs if it is not too long."""
     tables, value = _tables_of(text, len(text))
     if tables:
         return [Passage(0, len(text), tables, value)]
-    return list(islice(_Scan(text).passages(), _MOST)) if value is NOT_JSON else []
+    if value is not NOT_JSON or len(text) > MAX_SCANNED:
+        return []
+    return list(islice(_Scan(text).passages(), _MOST))
 
 
 def _tables_of(text: str, size: int) -> tuple[Sequence[Rows], Any]:

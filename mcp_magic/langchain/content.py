@@ -10,6 +10,7 @@ import asyncio
 import functools
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _host as lookup
@@ -153,7 +154,7 @@ def to_content(
     if spill and not result.is_error and sum(map(len, texts)) > min(spill.characters, limit):
         handle = spill.handle
     if handle:
-        reader.add_text(outline(result, handle))
+        reader.add_text(outline(replace(result, output_schema=None), handle))  # the artifact does not keep it
     elif result.raw.structured_content is not None and not result.texts:
         reader.add_text(texts[0])
     blocks = [_stored(block, None if handle and text_of(block) is not None else reader) for block in result.raw.content]

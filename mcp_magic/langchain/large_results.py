@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import join_names, plural
@@ -61,7 +60,13 @@ class Spill(NamedTuple):
 
 
 def outline(result: ToolResult | ResourceResult, handle: str, reader: str = "read_result") -> str:
-    """Return what the model reads of a large result: its shape, its handle and its head; `reader` names the tool."""
+    """Return what the model reads of a large result: its shape, its handle and its head.
+
+    Args:
+        result: The result, with an output schema if that is kept for `reader`: the names of tables depend on it.
+        handle: Its name.
+        reader: The name of the tool that reads on.
+    """
     parts = _parts(result)
     tokens = sum(map(len, texts_of(result))) // CHARACTERS_A_TOKEN
     if len(parts) == 1:
@@ -146,16 +151,14 @@ class _Part(NamedTuple):
 def _parts(result: ToolResult | ResourceResult) -> dict[str, _Part]:
     """Return the tables of a result by name, or its text as lines."""
     from mcp_magic.values.reading import result_parts
-    from mcp_magic.values.rows import Lines
+    from mcp_magic.values.texts import Lines
 
-    # a message does not keep the schema, and the names depend on it
-    plain = replace(result, output_schema=None) if isinstance(result, ToolResult) else result
-    tables = result_parts(plain)
+    tables = result_parts(result)
     if tables:
         return {name: _Part(table) for name, table in tables.items()}
-    if plain.data is not None and not isinstance(plain.data, str):
-        text, kind = json.dumps(plain.data, ensure_ascii=False, indent=1), f"{describe(plain.data)} as JSON"
+    if result.data is not None and not isinstance(result.data, str):
+        text, kind = json.dumps(result.data, ensure_ascii=False, indent=1), f"{describe(result.data)} as JSON"
     else:
-        text = "\n".join(texts_of(plain))
+        text = "\n".join(texts_of(result))
         kind = f"text of {len(text):,} characters"
     return {"text": _Part(Lines(text), kind)}

@@ -345,8 +345,12 @@ class _Result(ABC):
         return self._frame.copy()
 
     @cached_property
+    def _parts_with_tables(self) -> list[Source]:
+        return self._sources()  # to search a long text takes seconds
+
+    @cached_property
     def _frame(self) -> pd.DataFrame:
-        sources = self._sources()
+        sources = self._parts_with_tables
         tables = [(source, rows) for source in sources for rows in main_tables(source.tables)]
         full = [(source, rows) for source, rows in tables if not rows.single]
         first = min((source.rank for source, _ in full), default=0)
@@ -360,13 +364,13 @@ class _Result(ABC):
     @property
     def tables(self) -> dict[str, Rows]:
         """All tables as they were sent, by the names of `frames`."""
-        return {name: rows for name, (_, rows) in _tables_by_name(self._sources()).items()}
+        return {name: rows for name, (_, rows) in _tables_by_name(self._parts_with_tables).items()}
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
         """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
         frames = {}
-        for name, (source, rows) in _tables_by_name(self._sources()).items():
+        for name, (source, rows) in _tables_by_name(self._parts_with_tables).items():
             with suppress(NoTableError):  # pandas cannot read it
                 frames[name] = _frame(source, rows)
         return frames

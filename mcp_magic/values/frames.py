@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.display.text import one_line
-from mcp_magic.values.classes import bases, class_name, defined_in, loaded, members
-from mcp_magic.values.plain import label, labels
+from mcp_magic.values.classes import are_all, bases, class_name, defined_in, loaded, members
+from mcp_magic.values.plain import is_zone, label, labels
 from mcp_magic.values.rows import Table
 
 if TYPE_CHECKING:
@@ -58,20 +58,31 @@ class Frame(Table):
 
     def __init__(self, frame: pd.DataFrame) -> None:
         index: Any = frame.index
-        is_safe = bool(defined_in(type(index), "pandas"))
-        is_plain = index.nlevels == 1 and index.names[0] is None and index.inferred_type in ("integer", "empty")
+        numbers: Any = loaded("pandas", "RangeIndex")
+        count = len(frame.columns)
+        names = list(frame.columns) if defined_in(type(frame.columns), "pandas") else list(range(count))
+        if not are_all(names, str, int):  # pandas compares the names of columns, which may be any objects
+            frame = frame.copy(deep=False)
+            frame.columns = numbers(count)
+        if not defined_in(type(index), "pandas") or (index.nlevels == 1 and not _is_known(index.dtype)):
+            frame = frame.copy(deep=False)
+            frame.index = index = numbers(len(index))
         self._frame = frame
-        self._levels = 0 if is_plain or not is_safe else index.nlevels
-        names = list(frame.columns) if defined_in(type(frame.columns), "pandas") else list(range(frame.shape[1]))
-        self.columns = labels([*self._index_names(names), *names])
+        self._levels = 0 if _only_numbers(index) else index.nlevels
+        self.columns = labels([*self._index_names(index.names), *names])
 
-    def _index_names(self, columns: Sequence[Any]) -> list[Any]:
+    def _index_names(self, names: Sequence[Any]) -> list[Any]:
         """Return the names of the index's levels as `reset_index` does."""
         if self._levels == 1:
-            name = self._frame.index.names[0]
-            return ["index" if name is None else name]
-        names = self._frame.index.names
+            return ["index" if names[0] is None else names[0]]
         return [f"level_{level}" if names[level] is None else names[level] for level in range(self._levels)]
+
+    def _dtype(self, position: int) -> Any:
+        """Return the type of a column, or of the values of a level."""
+        if position >= self._levels:
+            return self._frame.dtypes.iloc[position - self._levels]
+        index: Any = self._frame.index
+        return index.dtype if index.nlevels == 1 else index.levels[position].dtype
 
     def __len__(self) -> int:
         return self._frame.shape[0]
@@ -84,6 +95,8 @@ class Frame(Table):
 
     def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
         """Return the values of a column in some rows."""
+        if not _is_known(dtype := self._dtype(position)):
+            return [dtype] * len(rows)  # each is written as the name of its class, or has no JSON form
         if position < self._levels:
             index: Any = self._frame.index
             part = index[rows.start : rows.stop : rows.step] if type(rows) is range else index.take(list(rows))
@@ -94,19 +107,31 @@ class Frame(Table):
 
     def dtype(self, position: int) -> str:
         """Return the type of a column."""
-        return one_line(_dtype_text(self.column(position).dtype), 60)
+        return one_line(_dtype_text(self._dtype(position)), 60)
 
     def vector(self, position: int, rows: range) -> Vector:
         """Return the values of a column in some rows as an array."""
-        if position < self._levels:
+        if not _is_known(self._dtype(position)):
             return super().vector(position, rows)
-        column = self._frame.iloc[:, position - self._levels].iloc[rows.start : rows.stop : rows.step]
+        column: Any
+        part = slice(rows.start, rows.stop, rows.step)
+        if position < self._levels:
+            column = self._frame.index[part].get_level_values(position)
+        else:
+            column = self._frame.iloc[:, position - self._levels].iloc[part]
         return _pandas_vector(column) or super().vector(position, rows)
 
     @property
-    def size(self) -> int:
+    def size(self) -> int | None:
         """The bytes of its columns."""
-        return frame_size(self._frame)
+        return frame_size(self._frame) if self._frame.shape[1] else None
+
+
+def _only_numbers(index: Any) -> bool:
+    """Whether an index has no name, and only numbers its rows."""
+    if index.nlevels > 1 or index.names[0] is not None:
+        return False
+    return are_all(index.tolist(), int) if index.dtype.kind == "O" else index.dtype.kind in "iu"
 
 
 def frame_size(frame: pd.DataFrame) -> int:
@@ -132,7 +157,8 @@ def series_outline(value: Any) -> tuple[int, int] | None:
     series = of_pandas(value, "Series")
     if series is None:
         return None
-    return series.shape[0], series.nbytes if _is_known(series.dtype) else 8 * series.shape[0]
+    count = len(series.index)
+    return count, series.nbytes if _is_known(series.dtype) else 8 * count
 
 
 def _is_numpys(dtype: Any) -> bool:
@@ -146,13 +172,19 @@ def _is_known(dtype: Any) -> bool:
 def _dtype_text(dtype: Any) -> str:
     if type(dtype) is loaded("pandas", "CategoricalDtype"):
         return "category"  # its text has all categories
+    if _has_foreign_zone(dtype):
+        return f"datetime64[{dtype.unit}, {class_name(type(dtype.tz))}]"
     return str(dtype) if _is_known(dtype) else class_name(type(dtype))
 
 
+def _has_foreign_zone(dtype: Any) -> bool:
+    return type(dtype) is loaded("pandas", "DatetimeTZDtype") and not is_zone(type(dtype.tz))
+
+
 def _pandas_cells(part: Any) -> list[Any]:
-    """Return the values of a part of a column, None for missing ones."""
-    if not _is_known(part.dtype):
-        return [f"<{class_name(type(part.dtype))}>"] * len(part)
+    """Return the values of a part of a column or of an index, None for missing ones."""
+    if _has_foreign_zone(part.dtype):
+        part = getattr(part, "dt", part).tz_convert("UTC")
     cells = part.tolist()
     if _is_numpys(part.dtype) and part.dtype.kind == "O":
         return list(cells)
@@ -160,7 +192,7 @@ def _pandas_cells(part: Any) -> list[Any]:
 
 
 def _pandas_vector(column: Any) -> Vector | None:
-    """Return a column as an array without making an object of each cell; None if that is not possible."""
+    """Return a column or an index as an array, without an object for each cell; None if that is not possible."""
     from mcp_magic.values.vectors import of_array, of_texts
 
     dtype = column.dtype
@@ -168,12 +200,14 @@ def _pandas_vector(column: Any) -> Vector | None:
         return None if dtype.kind == "O" else of_array(column.to_numpy())
     if not _is_known(dtype):
         return None
+    if not hasattr(column, "dt"):
+        column = loaded("pandas", "Series")(column.array, copy=False)
     if type(dtype) is loaded("pandas", "CategoricalDtype"):
         codes = column.array.codes
         index = column.array.categories
         if not len(index) or not defined_in(type(index), "pandas") or not _is_known(index.dtype):
             return None
-        categories = _pandas_vector(index.to_series()) or _cells_vector(index)
+        categories = _pandas_vector(index) or _cells_vector(index)
         missing = categories.missing[codes] | (codes < 0)
         return replace(categories, values=categories.values[codes], missing=missing)
     if type(dtype) is loaded("pandas", "DatetimeTZDtype"):
@@ -206,6 +240,6 @@ def frame_table(value: Any) -> Table | None:
         return Frame(loaded("pandas", "DataFrame")({name: series}, copy=False))
     index = loaded("pandas", "Index")
     if index is not None and index in bases(type(value)) and defined_in(type(value), "pandas"):
-        names = ["value" if name is None else name for name in value.names]
-        return Frame(value.to_frame(index=False, name=names[0] if len(names) == 1 else labels(names)))
+        names = ["value" if name is None else label(name) for name in value.names]
+        return Frame(loaded("pandas", "DataFrame")(index=value.set_names(labels(names))))
     return None

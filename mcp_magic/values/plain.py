@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEEPEST = 20  # most levels of a nested value
+LABEL_DEPTH = 3  # most levels of a tuple that is a label
 MAX_BITS = 14_000  # of an integer that Python writes: some 4,300 digits
 MAX_NODES = 200_000  # most values of a nested value that is read
 REST = "…"  # stands for what is left out
@@ -70,7 +71,8 @@ class Writer:
             nodes: Most values.
             characters: Most characters of all texts.
             text: Most characters of one text, None for all.
-            hide: Masks secrets in a text. With it members with a secret's name are masked, too.
+            hide: Masks secrets in a text. With it, as for a reader, members with a secret's name are masked, too, and
+                infinite numbers are texts.
             strict: Raise ArgumentsError instead of leaving something out.
             json_only: Raise ArgumentsError for an object that has no JSON form, instead of writing its class's name.
         """
@@ -86,7 +88,7 @@ class Writer:
         if kind is int:
             return value if value.bit_length() <= 53 else _integer(value)
         if kind is float:
-            return value if math.isfinite(value) else None
+            return value if math.isfinite(value) else self._infinite(value)
         if kind is str:
             return self.text(value)
         if kind is Concealed:
@@ -96,6 +98,10 @@ class Writer:
         if write is not None:
             return write(value)
         return self._of_class(value, kind, above, depth)
+
+    def _infinite(self, value: float) -> str | None:
+        """Return what stands for a number that JSON does not have: a reader is told that it is infinite."""
+        return None if value != value or self._hide is None else str(value)
 
     def reserve(self, count: int) -> None:
         """Count values that are about to be made plain; ArgumentsError if they are too many."""
@@ -139,8 +145,7 @@ class Writer:
         if float in above:
             return self.plain(float.__float__(value))
         if bytes in above or kind is bytearray:
-            data = bytes.__getitem__(value, slice(None)) if bytes in above else bytes(value)
-            return self.text(base64.b64encode(data).decode("ascii"))
+            return self._bytes(value, bytes if bytes in above else bytearray)
         if depth >= DEEPEST:
             return self._cut("it is nested too deeply")
         items = self._items(value, kind, above)
@@ -150,6 +155,14 @@ class Writer:
         if members is not None:
             return self._object(members, depth)
         return self._of_library(value, kind, depth)
+
+    def _bytes(self, value: Any, base: Any) -> str:
+        """Return bytes as base64, as many as fit."""
+        count, limit = base.__len__(value), self._characters if self._text is None else self._text
+        if count > limit and self._text is None:
+            return self._cut("its bytes are more than can be read at once")
+        text = base64.b64encode(base.__getitem__(value, slice(2 * limit + 2_000))).decode("ascii")
+        return self.text(text) if count <= limit else f"{self._masked(text)[:limit]}{REST} ({count:,} bytes)"
 
     def _list(self, items: Any, depth: int) -> list[Any]:
         result = []
@@ -222,7 +235,12 @@ class Writer:
         if value.dtype.kind in "mM":
             value = in_microseconds(value)
         item = value.item()
-        return f"<{class_name(type(value))}>" if type(item) is type(value) else self.plain(item)
+        if type(item) is type(value):  # of more bits than Python's
+            for name, base in (("floating", float), ("complexfloating", complex)):
+                if loaded("numpy", name) in bases(type(value)):
+                    return self.plain(base(value))
+            return f"<{class_name(type(value))}>"
+        return self.plain(item)
 
 
 def is_missing_mark(value: Any) -> bool:
@@ -236,7 +254,7 @@ def in_microseconds(value: Any) -> Any:
     return value.astype(f"{value.dtype.kind}8[us]") if unit in ("ns", "ps", "fs", "as") else value
 
 
-def label(key: Any) -> str:
+def label(key: Any, depth: int = 0) -> str:
     """Return a key of a dict, or the label of a column, as text.
 
     >>> label("a"), label(1), label(None), label(("a", 1)), label(object())
@@ -248,7 +266,7 @@ def label(key: Any) -> str:
     if is_among(kind, (int, bool, float, type(None))):
         return str(_integer(key) if kind is int else key)
     if kind is tuple:
-        return "_".join(map(label, key[:10]))
+        return "_".join(label(part, depth + 1) for part in key[:10]) if depth < LABEL_DEPTH else REST
     value = Writer(nodes=10, text=200).plain(key)
     return value if type(value) is str else f"<{class_name(kind)}>"
 

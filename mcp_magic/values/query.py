@@ -108,7 +108,7 @@ def select(table: Table, query: str, rows: range, hide: Callable[[str], str] = s
     return numbers
 
 
-_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`\n]*)`""")
+_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`((?:[^`\n]|``)*)`""")
 
 
 def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
@@ -120,7 +120,7 @@ def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
     def name(match: re.Match[str]) -> str:
         if match[1] is not None:
             return match[1]
-        names[f"_column_{len(names)}_"] = match[2]
+        names[f"_column_{len(names)}_"] = match[2].replace("``", "`")
         return f" {list(names)[-1]} "
 
     text = _QUOTED.sub(name, query.replace("\r", " ").replace("\n", " "))

@@ -21,12 +21,13 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.results import ResourceResult, ToolResult
 from mcp_magic.schema.secrets import MASK, is_secret_name
-from mcp_magic.values.classes import attributes, bases, class_name, is_among, loaded
+from mcp_magic.values.classes import are_all, attributes, bases, class_name, is_among, loaded
 from mcp_magic.values.frames import series_outline
 from mcp_magic.values.images import image_words, is_image
 from mcp_magic.values.plain import MAX_NODES, Writer, field_names, label
-from mcp_magic.values.rows import MAX_NAMES, Lines
+from mcp_magic.values.rows import MAX_NAMES
 from mcp_magic.values.tables import table_of
+from mcp_magic.values.texts import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -52,11 +53,9 @@ HEAD_LINES = 20  # lines in the description of a value that is no table
 SAMPLE, MAX_ROWS = 100_000, 20_000_000
 """Rows of a column of objects that statistics are made of, and of an array."""
 
-MAX_TEXT = 20_000_000  # characters of a text that is read
-
 MAX_CHARACTERS = 5_000_000  # of the texts of a nested value
 
-Rows = str | Sequence[int]
+Rows = str | Sequence[Any]
 """`"20:40"`, or `[20, 40]`."""
 
 RESULTS = (ToolResult, ResourceResult)
@@ -80,7 +79,10 @@ class Reader:
 
     def summary(self, value: Any) -> str:
         """Return the type, shape and size of a value on one line, by cheap means."""
-        shape, size = shape_of(value)
+        try:
+            shape, size = shape_of(value)
+        except Exception:  # of a library that cannot read its own value: the others are listed
+            shape = size = ""
         return ", ".join(filter(None, (class_name(type(value)), self._masked(shape), size)))
 
     def read(
@@ -102,21 +104,17 @@ class Reader:
         span, positions = row_range(rows, len(table)), table.positions(columns)
         if columns and len(positions) > MAX_NAMED:
             raise ArgumentsError(f"at most {MAX_NAMED:,} columns are read at a time, not {len(positions):,}")
-        numbers: Sequence[int] = span
-        condition = ""
-        if query.strip():
-            from mcp_magic.values.query import select
-
-            numbers, condition = select(table, query, span, self.hide or str), "that fit the query"
-        if search:
-            numbers, condition = self._search(table, numbers, positions, search), f"with {one_line(search, 60)!r}"
+        numbers, condition = self._selection(table, span, positions, query, search)
         notes = []
         if not columns and len(positions) > self.columns:
             positions = positions[: self.columns]
             notes.append(f"the first {self.columns} of {len(table.columns):,} columns, name others as columns")
+        if not positions:
+            return f"[{plural(len(table), table.noun)}, and no columns]"
+        if not span:
+            return f"[{nothing_in(rows, len(table), table.noun)}]"
         if not numbers:
-            nouns = f"{table.noun} {condition}".strip()
-            return f"[no {nouns} in {span.start}:{span.stop}; there are {len(table):,}]"
+            return f"[no {table.noun} {condition} in {span.start}:{span.stop}; there are {len(table):,}]"
         part = self._part(table, numbers, positions, is_numbered=bool(condition))
         note = f"{table.noun} {numbers[0]} to {numbers[part.count - 1]} of {len(table):,}"
         if condition:
@@ -132,11 +130,22 @@ class Reader:
         """Return the first rows of a table, as many as fit."""
         return self._part(table, range(min(count, len(table))), table.positions(())).text
 
-    def _search(self, table: Table, numbers: Sequence[int], positions: Sequence[int], text: str) -> list[int]:
-        """Return the numbers of the rows that have a text in a cell."""
-        low = text.casefold()
-        rows = zip(numbers, self._rows(table, numbers, positions), strict=True)
-        return [number for number, row in rows if any(low in cell_text(cell).casefold() for cell in row)]
+    def _selection(
+        self, table: Table, span: range, positions: Sequence[int], query: str, search: str
+    ) -> tuple[Sequence[int], str]:
+        """Return the numbers of the rows that fit a query and have a text in a cell, and what chose them in words."""
+        numbers: Sequence[int] = span
+        condition = ""
+        if query.strip():
+            from mcp_magic.values.query import select
+
+            hide = str if table.noun == "lines" else self.hide or str  # lines are masked already
+            numbers, condition = select(table, query, span, hide), "that fit the query"
+        if search:
+            low, condition = search.casefold(), f"with {one_line(search, 60)!r}"
+            rows = zip(numbers, self._rows(table, numbers, positions), strict=True)
+            numbers = [number for number, row in rows if any(low in cell_text(cell).casefold() for cell in row)]
+        return numbers, condition
 
     def describe(self, value: Any, name: str, columns: Sequence[str] = ()) -> str:
         """Return the shape of a value, its columns with types and statistics, and its head."""
@@ -146,7 +155,7 @@ class Reader:
         parts = result_parts(value)
         if len(parts) > 1:
             return "\n".join([*lines, *(f"{name}.{part}: {shape_text(table)}" for part, table in parts.items())])
-        table = next(iter(parts.values()), None) or table_of(value)
+        table = next(iter(parts.values())) if parts else table_of(value)
         if table is None:
             lines.append(self.read_table(self._table(value, name), rows=f"0:{HEAD_LINES}"))
             return "\n".join(lines)
@@ -187,15 +196,13 @@ class Reader:
         """Return a value as a table: its own rows, else the lines of its text or of its JSON."""
         kind = type(value)
         if str in bases(kind) and kind is not Concealed:
-            text = self._masked(str.__str__(value)[:MAX_TEXT])
-            rest = f"\n[cut here; it has {str.__len__(value):,} characters]" if str.__len__(value) > MAX_TEXT else ""
-            return Lines(text + rest)
+            return Lines(str.__str__(value), self.hide or str)
         parts = result_parts(value)
         if len(parts) > 1:
             raise ArgumentsError(
                 f"{name} has several tables; read one of them as {name}.TABLE: {join_names(parts, MAX_NAMES)}"
             )
-        table = next(iter(parts.values()), None) or table_of(value)
+        table = next(iter(parts.values())) if parts else table_of(value)
         if table is not None:
             return table
         if is_among(kind, RESULTS):
@@ -247,7 +254,10 @@ class _Part:
     masked: list[str]  # columns with a secret's name
 
 
-_RANGE = re.compile(r"\s*(-?\d{1,18})?\s*(:?)\s*(-?\d{1,18})?\s*")
+_RANGE = re.compile(r"\s*(-?\d{1,100})?\s*(:?)\s*(-?\d{1,100})?\s*")
+
+
+_IS_RANGE = "rows is START:STOP, counted from 0, such as 20:40"
 
 
 def _unreadable(kind: type, name: str) -> str:
@@ -262,19 +272,39 @@ def _unreadable(kind: type, name: str) -> str:
 def row_range(rows: Rows, length: int) -> range:
     """Read `START:STOP`, where each may be left out, or one number; or `[START, STOP]`.
 
-    >>> row_range("1:3", 10), row_range("-2:", 10), row_range("4", 10), row_range("", 10), row_range([1, 3], 10)
-    (range(1, 3), range(8, 10), range(4, 5), range(0, 10), range(1, 3))
+    >>> row_range("1:3", 10), row_range("-2:", 10), row_range("4", 10), row_range("", 10), row_range([1, None], 10)
+    (range(1, 3), range(8, 10), range(4, 5), range(0, 10), range(1, 10))
     """
-    if not isinstance(rows, str):
-        is_range = len(rows) == 2 and all(type(number) is int for number in rows)
-        rows = f"{rows[0]}:{rows[1]}" if is_range else str(rows)
-    match = _RANGE.fullmatch(rows)
-    if match is None or (match[3] and not match[2]):
-        raise ArgumentsError(f"rows is START:STOP, counted from 0, such as 20:40; not {one_line(rows, 40)!r}")
-    start, stop = (int(number) if number else None for number in (match[1], match[3]))
-    if start is not None and not match[2]:
-        stop = start + 1 or None
+    start: int | None
+    stop: int | None
+    if isinstance(rows, str):
+        match = _RANGE.fullmatch(rows)
+        if match is None or (match[3] and not match[2]):
+            raise ArgumentsError(f"{_IS_RANGE}; not {one_line(rows, 40)!r}")
+        start, stop = (int(number) if number else None for number in (match[1], match[3]))
+        if start is not None and not match[2]:
+            stop = start + 1 or None
+    else:
+        numbers: list[Any] = [
+            int(number) if type(number) is float and number.is_integer() else number for number in rows
+        ]
+        if len(numbers) != 2 or not are_all(numbers, int, type(None)):
+            raise ArgumentsError(f"{_IS_RANGE}, or a list of these two numbers")
+        start, stop = numbers
     return range(length)[start:stop]
+
+
+def nothing_in(rows: Rows, length: int, noun: str = "rows") -> str:
+    """Return what is told of rows that are not there: how many there are.
+
+    >>> nothing_in("100:200", 7), nothing_in([3, 2], 1), nothing_in("", 0, "lines")
+    ('no rows in 100:200: there are 7, from 0 to 6', 'no rows in 3:2: there is 1, row 0', 'there are no lines')
+    """
+    if not length:
+        return f"there are no {noun}"
+    numbers = rows if isinstance(rows, str) else ":".join("" if number is None else label(number) for number in rows)
+    there = f"there are {length:,}, from 0 to {length - 1}" if length > 1 else f"there is 1, {noun.removesuffix('s')} 0"
+    return f"no {noun} in {one_line(numbers, 40)}: {there}"
 
 
 def csv_line(cells: Sequence[Any]) -> str:
@@ -316,7 +346,8 @@ def part_of(value: Any, path: str, name: str) -> tuple[Any, bool]:
             value, path = items
             continue
         parts = parts_of(value)
-        key = path if path in parts else path.partition(".")[0]
+        keys = (key for key in parts if f"{path}.".startswith(f"{key}."))  # a key may have dots itself
+        key = max(keys, key=len, default=path.partition(".")[0])
         if key not in parts:
             near = did_you_mean(key, parts)
             there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else _no_parts(value)

@@ -10,6 +10,7 @@ values; where it takes lists, each row is a list; else each row is an object.
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,9 @@ from mcp_magic.schema import input_root, prepare_arguments
 from mcp_magic.schema.resolve import json_key
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.schema.validate import path_text
-from mcp_magic.values.classes import bases, is_among, loaded
+from mcp_magic.values.classes import are_all, bases, class_name, is_among, loaded
 from mcp_magic.values.plain import Writer
-from mcp_magic.values.reading import RESULTS, part_of, row_range
+from mcp_magic.values.reading import RESULTS, nothing_in, part_of, row_range
 from mcp_magic.values.tables import as_json, table_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ MAX_VALUES = 2_000_000  # most numbers, texts and so on of one value
 MAX_DEPTH = 100  # levels of arguments that are searched
 
 MAX_COLUMNS = 20  # most columns that a shape names
+SAMPLE = 100  # rows that tell what a column holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,12 @@ class _Resolution:
             if key not in self.data:
                 variable, _, part = name.partition(".")
                 value, is_masked = part_of(self.values.get(variable), part, name)
-                self.data[key] = self.formed(MASK if is_masked and self.masks else value, selection, form)
+                self.data[key] = self.formed(name, MASK if is_masked and self.masks else value, selection, form)
             data = self.data[key]
         except ArgumentsError as error:
-            raise ArgumentsError(f"{where}: {error}") from None
+            raise ArgumentsError(f"{where}: {self.hide(str(error))}") from None
+        except Exception as error:  # of a library that cannot read its own value
+            raise ArgumentsError(f"{where}: this value cannot be read ({class_name(type(error))})") from None
         self.size += estimated_size(data)
         if self.size > MAX_BYTES:
             raise ArgumentsError(
@@ -117,13 +121,13 @@ class _Resolution:
         self.references.append(Reference(path, name, json_shape(data), reference))
         return data
 
-    def formed(self, value: Any, selection: dict[str, Any], form: _Form) -> Any:
-        """Return a value, or rows and columns of it, as JSON of a form."""
+    def formed(self, name: str, value: Any, selection: dict[str, Any], form: _Form) -> Any:
+        """Return a value of a name, or rows and columns of it, as JSON of a form."""
         if is_among(type(value), RESULTS):
             value = _of_result(value, selection, form)
         if type(value) is Media:
             return value.base64
-        if form.items != "object" and not selection and loaded("numpy", "ndarray") is type(value):
+        if form.items in ("array", "any") and not selection and loaded("numpy", "ndarray") is type(value):
             return self.writer().plain(value)  # lists in lists, of any number of dimensions
         data = self.selected(value, **selection)
         if form.takes_list_only and isinstance(data, dict) and (table := table_of(value)) is not None:
@@ -137,6 +141,8 @@ class _Resolution:
             return [cell for row in data for cell in list(row.values())[-1:]]
         if form.items == "any" and is_column and all(len(row) == 1 for row in data):  # no index that says more
             return [cell for row in data for cell in row.values()]
+        if form.takes_list_only and form.items == "scalar":
+            raise ArgumentsError(_names_one_column(name, data, form.kinds))
         return data
 
     def selected(
@@ -147,7 +153,9 @@ class _Resolution:
         numbers: Sequence[int] | None = None
         count = len(table) if table is not None else 0
         if rows is not None or query:
-            span = row_range(rows, count) if isinstance(rows, str) else range(count)[slice(*rows or (None,))]
+            span = row_range(rows or "", count)
+            if rows and count and not span:
+                raise ArgumentsError(nothing_in(rows, count))
             if query and table is not None:
                 from mcp_magic.values.query import select  # with numpy, which comes late in a browser
 
@@ -174,7 +182,8 @@ def _is_column(value: Any) -> bool:
     above = bases(type(value))
     if any(loaded(module, "Series") in above for module in ("pandas", "polars")):
         return True
-    return loaded("numpy", "ndarray") is type(value) and value.ndim == 1
+    array = loaded("numpy", "ndarray")
+    return array in above and array.ndim.__get__(value) == 1
 
 
 def resolve_references(
@@ -277,6 +286,7 @@ class _Form:
     items: str = "any"  # how it takes a row: "object", "array", "scalar" for a single column, or "any"
     takes_list_only: bool = False
     takes_text_only: bool = False
+    kinds: frozenset[str] = frozenset()  # of the items, in the words of the schema
 
 
 def _form(place: Field | None) -> _Form:
@@ -293,7 +303,39 @@ def _form(place: Field | None) -> _Form:
     items = [variant.item for variant in fields if variant.kind == "array" and variant.item is not None]
     inner = {kind.kind for item in items for kind in (item.variants or (item,))} - {"null"}
     form = next((kind for kind in ("any", "object", "array") if kind in inner), "scalar" if inner else "any")
-    return _Form(form, "array" in kinds and not kinds & {"object", "any"}, kinds <= {"string", "null"})
+    takes_list_only = "array" in kinds and not kinds & {"object", "any"}
+    return _Form(form, takes_list_only, kinds <= {"string", "null"}, frozenset(inner))
+
+
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "number": (int, float),
+    "integer": (int,),
+    "string": (str,),
+    "boolean": (bool,),
+}
+"""Kind of a schema -> classes of what fits it."""
+
+
+def _names_one_column(name: str, rows: Sequence[Mapping[str, Any]], kinds: frozenset[str]) -> str:
+    """Return the error for several columns where a list of values is taken: which of them can be named."""
+    kinds = kinds & _CLASSES.keys() or frozenset(_CLASSES)  # of an enum any column may be
+    classes = [kind for name in kinds for kind in _CLASSES[name]]
+    columns = dict.fromkeys(column for row in rows[:SAMPLE] for column in row)
+    complete, others = [], []  # others: those in which values are missing
+    for column in columns:
+        cells = [row.get(column) for row in rows[:SAMPLE]]
+        if are_all(cells, *classes):
+            complete.append(column)
+        elif are_all(cells, *classes, type(None)) and any(cell is not None for cell in cells):
+            others.append(column)
+    fit = [*complete, *others]
+    takes = f"it takes a list of {' or '.join(sorted(kinds))} values"
+    if not fit:
+        listing = one_line(join_names(columns, MAX_COLUMNS), 400)
+        return f"{takes}, and no column of {one_line(name, 60)} has these. There are: {listing}"
+    example = json.dumps({MARK: name, "columns": fit[:1]}, ensure_ascii=False)
+    listing = one_line(join_names(fit, MAX_COLUMNS), 400)
+    return f"{takes}: name a column, as in {one_line(example, 200)}. Columns that fit: {listing}"
 
 
 def _of_result(result: ToolResult | ResourceResult, selection: dict[str, Any], form: _Form) -> Any:

@@ -157,19 +157,6 @@ class Matrix(Table):
         return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
 
 
-class Lines(Lists):
-    """The lines of a text, long ones in parts."""
-
-    noun = "lines"
-
-    def __init__(self, text: str) -> None:
-        lines = [line[at : at + LINE] for line in text.splitlines() for at in range(0, max(len(line), 1), LINE)]
-        super().__init__({"line": lines})
-
-
-LINE = 500  # characters after which a line of a text is broken, so that a text without line ends can be read in parts
-
-
 _SCALARS = (str, int, float, bool, type(None))
 
 

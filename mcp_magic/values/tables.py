@@ -5,6 +5,7 @@ Only classes that are known are tables: those of pandas, numpy and Polars, lists
 
 from __future__ import annotations
 
+import csv
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,14 @@ from mcp_magic.display import tables
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.classes import bases, class_name, is_among, loaded
 from mcp_magic.values.frames import frame_table
-from mcp_magic.values.plain import Writer
+from mcp_magic.values.plain import Writer, labels
 from mcp_magic.values.rows import MAX_COLUMNS, MAX_ITEMS, Lists, Matrix, of_dict, of_list
+from mcp_magic.values.texts import DelimitedRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mcp_magic.values.rows import Table
-
-_IN_RESULTS = (tables.Records, tables.Columns, tables.Matrix, tables.Delimited)
-"""Classes of tables in results."""
 
 
 def table_of(value: Any) -> Table | None:
@@ -32,13 +31,14 @@ def table_of(value: Any) -> Table | None:
         return of_list(value if kind is list else list.__getitem__(value, slice(None)))
     if kind is tuple:
         return of_list(value)
+    if kind is range:
+        return Lists({"value": value[: sys.maxsize]})
     if kind is set or kind is frozenset:
         return Lists({"value": Writer(nodes=MAX_ITEMS).plain(value)})
     if dict in above:
         return of_dict(value if kind is dict else dict(dict.items(value)))
     if is_among(kind, _IN_RESULTS):
-        names, cells = value.head(sys.maxsize)
-        return Matrix(cells, names)
+        return _IN_RESULTS[kind](value)
     if (
         loaded("numpy", "ndarray") in above
         or loaded("polars", "DataFrame") is kind
@@ -48,6 +48,22 @@ def table_of(value: Any) -> Table | None:
 
         return array_table(value)
     return frame_table(value)
+
+
+def _delimited(rows: tables.Delimited) -> Table | None:
+    try:
+        return DelimitedRows(rows)
+    except csv.Error:  # a cell of more than 131,072 characters
+        return None
+
+
+_IN_RESULTS: dict[type, Callable[[Any], Table | None]] = {
+    tables.Records: lambda rows: of_list(rows.values) if rows.values else Matrix([]),
+    tables.Columns: lambda rows: Lists({str(name): values for name, values in rows.values.items()}),
+    tables.Matrix: lambda rows: Matrix(rows.values, labels(rows.names or ())),
+    tables.Delimited: _delimited,
+}
+"""Classes of tables in results -> what makes tables of them, which refer to their rows."""
 
 
 # Values as JSON, for arguments.

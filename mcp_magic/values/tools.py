@@ -14,7 +14,7 @@ from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.values.classes import class_name, is_among
 from mcp_magic.values.images import image_of, is_image, size_of
-from mcp_magic.values.reading import LIMIT, RESULTS, Reader, part_of, row_range
+from mcp_magic.values.reading import LIMIT, RESULTS, Reader, nothing_in, part_of, row_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +45,7 @@ class ValueTool:
         description: What it does.
         schema: The JSON Schema of its arguments.
         compute: Computes the answer.
+        hide: Masks known secrets in an error, which may name columns.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ValueTool:
     description: str
     schema: Mapping[str, Any]
     compute: Callable[[Mapping[str, Any], Values], list[ContentBlock]]
+    hide: Callable[[str], str] = str
 
     def answer(self, arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
         """Return the answer to a call.
@@ -68,8 +70,8 @@ class ValueTool:
                 )
         try:
             return self.compute(arguments, values)
-        except MCPMagicError:
-            raise
+        except MCPMagicError as error:
+            raise ArgumentsError(self.hide(str(error))) from None
         except Exception as error:  # of a library that cannot read its own value
             raise ArgumentsError(f"{self.name}: this value cannot be read ({class_name(type(error))})") from None
 
@@ -115,20 +117,13 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
             return _text(NOTHING_SHARED)
         search = _string(arguments, "search").casefold()
         names = [name for name in names if search in name.casefold()]
-        numbers = row_range(_rows(arguments), len(names))
-        lines: list[str] = []
-        room = reader.limit
-        for number in numbers:
-            try:
-                line = f"{names[number]}: {reader.summary(values.peek(names[number]))}"
-            except MCPMagicError:  # deleted meanwhile
-                continue
-            if lines and len(line) > room:
-                rest = f'[{plural(numbers.stop - number, "values")} more; rows="{number}:{numbers.stop}" lists them]'
-                return _text("\n".join([*lines, rest]))
-            lines.append(line)
-            room -= len(line) + 1
-        return _text("\n".join(lines) or f"[no values here; {plural(len(names), 'values')} fit]")
+        if not names:
+            return _text(f"[no names have {one_line(search, 60)!r}]")
+        rows = _rows(arguments)
+        numbers = row_range(rows, len(names))
+        if not numbers:
+            return _text(f"[{nothing_in(rows, len(names), 'values')}]")
+        return _text(_listing(reader, values, names, numbers))
 
     def describe_value(arguments: Mapping[str, Any], values: Values) -> list[ContentBlock]:
         name, value = _value_of(arguments, values)
@@ -143,10 +138,28 @@ def value_tools(limit: int = LIMIT, hide: Callable[[str], str] = str) -> tuple[V
         return _text(reader.read(value, name, rows=rows, columns=columns, query=query))
 
     return (
-        ValueTool("list_values", "List shared values", _LISTS, _LISTING, list_values),
-        ValueTool("describe_value", "Describe a shared value", _DESCRIBES, _DESCRIPTION, describe_value),
-        ValueTool("read_value", "Read a shared value", _READS, _READING, read_value),
+        ValueTool("list_values", "List shared values", _LISTS, _LISTING, list_values, hide),
+        ValueTool("describe_value", "Describe a shared value", _DESCRIBES, _DESCRIPTION, describe_value, hide),
+        ValueTool("read_value", "Read a shared value", _READS, _READING, read_value, hide),
     )
+
+
+def _listing(reader: Reader, values: Values, names: Sequence[str], numbers: range) -> str:
+    """Return some of the names, with types, shapes and sizes; as many as fit."""
+    lines: list[str] = []
+    room = reader.limit
+    for number in numbers:
+        try:
+            value = values.peek(names[number])
+        except MCPMagicError:  # deleted meanwhile
+            continue
+        line = f"{names[number]}: {reader.summary(value)}"
+        if lines and len(line) > room:
+            rest = plural(numbers.stop - number, "values")
+            return "\n".join([*lines, f'[{rest} more; rows="{number}:{numbers.stop}" lists them]'])
+        lines.append(line)
+        room -= len(line) + 1
+    return "\n".join(lines)
 
 
 _LISTS = "Lists the values of the notebook that are shared: name, type, shape, size."
@@ -209,8 +222,10 @@ def _string(arguments: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _rows(arguments: Mapping[str, Any]) -> str | list[int]:
+def _rows(arguments: Mapping[str, Any]) -> str | list[Any]:
     rows = arguments.get("rows")
+    if type(rows) is int and rows.bit_length() < 64:
+        return str(rows)
     return rows if isinstance(rows, list) else _string(arguments, "rows")
 
 

@@ -10,6 +10,8 @@ import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from mcp_magic.display.frames import EscapedFrame
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.values.plain import Writer
 from mcp_magic.values.query import select
 from mcp_magic.values.tables import as_json, table_of
 
@@ -30,7 +32,10 @@ class LoudArray(ExtensionArray):
     def __len__(self):
         return 2
 
+    read = 0
+
     def __getitem__(self, item):
+        LoudArray.read += 1
         return self
 
     def copy(self):
@@ -49,6 +54,7 @@ class LoudArray(ExtensionArray):
 def test_a_column_of_another_package_is_only_named():
     frame = pd.DataFrame({"a": [1, 2]})
     frame["geometry"] = LoudArray()
+    LoudArray.read = 0
     table = table_of(frame)
     assert table is not None
     assert table.dtype(1) == "LoudType"
@@ -56,6 +62,9 @@ def test_a_column_of_another_package_is_only_named():
     assert as_json(frame, [], range(1)) == [{"a": 1, "geometry": "<LoudType>"}]
     assert select(table, "a == 2", range(2)) == [1]
     assert select(table, "geometry is null", range(2)) == []
+    assert LoudArray.read == 0
+    with pytest.raises(ArgumentsError, match="LoudType has no JSON form"):
+        as_json(frame, writer=Writer(json_only=True))
 
 
 def test_attributes_of_a_frame_are_not_copied():

@@ -105,6 +105,64 @@ def test_the_place_decides_the_form_of_a_table(place, columns, sent, client):
     assert resolved.arguments == {"x": sent}
 
 
+TEXTS = {"type": "array", "items": {"type": "string"}}
+FLAGS = {"type": "array", "items": {"type": "boolean"}}
+
+
+@pytest.mark.parametrize(
+    ("place", "reference", "message"),
+    [
+        pytest.param(
+            NUMBERS,
+            {},
+            'x: it takes a list of number values: name a column, as in {"$value": "df", "columns": ["n"]}. '
+            "Columns that fit: n, high",  # high lacks a value
+            id="numbers",
+        ),
+        pytest.param(
+            {"anyOf": [TEXTS, {"type": "null"}]},
+            {"columns": ["n", "city"]},
+            'x: it takes a list of string values: name a column, as in {"$value": "df", "columns": ["city"]}. '
+            "Columns that fit: city",
+            id="texts",
+        ),
+        pytest.param(
+            FLAGS,
+            {"rows": [0, 1]},
+            "x: it takes a list of boolean values, and no column of df has these. There are: city, high, n",
+            id="none",
+        ),
+    ],
+)
+def test_a_table_for_a_list_of_values_says_what_fits(place, reference, message, client):
+    tool = schema(x=place)
+    assert refusal({"x": {"$value": "df", **reference}}, client, tool) == message
+    if "as in " in message:  # the example works
+        example = json.loads(message.partition("as in ")[2].partition(". Columns")[0])
+        prepare_arguments(resolve_references({"x": example}, client, tool).arguments, tool)
+
+
+def test_a_matrix_for_a_list_of_numbers_says_what_fits(client, space):
+    space["df"] = np.array([[1, 2], [3, 4]])
+    assert refusal({"x": {"$value": "df"}}, client, schema(x=NUMBERS)).endswith(
+        'as in {"$value": "df", "columns": ["0"]}. Columns that fit: 0, 1'
+    )
+    space["df"] = np.array([[1], [3]])
+    assert resolve_references({"x": {"$value": "df"}}, client, schema(x=NUMBERS)).arguments == {"x": [1, 3]}
+
+
+@pytest.mark.parametrize("rows", ["100:200", [100, 200], [3, 3], "2:1"])
+def test_rows_that_are_not_there_are_refused(rows, client):
+    numbers = rows if isinstance(rows, str) else f"{rows[0]}:{rows[1]}"
+    message = f"x: no rows in {numbers}: there are 3, from 0 to 2"
+    assert refusal({"x": {"$value": "df", "rows": rows}}, client) == message
+
+
+def test_what_cannot_be_read_is_an_error(client, space, monkeypatch):
+    monkeypatch.setattr("mcp_magic.values.references.as_json", lambda *_, **__: 1 / 0)
+    assert refusal({"x": {"$value": "df"}}, client) == "x: this value cannot be read (ZeroDivisionError)"
+
+
 ANY: dict[str, object] = {}
 
 
@@ -112,6 +170,8 @@ ANY: dict[str, object] = {}
     ("value", "place", "sent"),
     [
         pytest.param(np.array([1, 2]), ANY, [1, 2], id="array"),
+        pytest.param(np.ma.array([1, 2], mask=[0, 1]), ANY, [1, None], id="masked array"),
+        pytest.param(np.array([1.5], np.longdouble), ANY, [1.5], id="long numbers"),
         pytest.param(np.array([1, 2]), ROWS, [{"value": 1}, {"value": 2}], id="array as rows"),
         pytest.param(np.array([[1, 2], [3, 4]]), ANY, [[1, 2], [3, 4]], id="matrix"),
         pytest.param(np.array([[1, 2], [3, 4]]), LISTS, [[1, 2], [3, 4]], id="matrix as lists"),

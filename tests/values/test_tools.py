@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from enum import Enum
 from typing import Any
 
@@ -97,7 +98,10 @@ def test_a_read_ends_at_its_limit_and_says_how_to_read_on():
         ({"name": "rows.7"}, "rows has no part '7'. Its items are 0 to 2"),
         ({"name": "df.__class__"}, "df has no part '__class__'."),
         ({"table": "df"}, "read_value has no argument 'table'. It has: name, rows, columns, query"),
-        ({"name": "df", "rows": [1]}, "rows is START:STOP, counted from 0, such as 20:40; not '[1]'"),
+        (
+            {"name": "df", "rows": [1]},
+            "rows is START:STOP, counted from 0, such as 20:40, or a list of these two numbers",
+        ),
     ],
 )
 def test_errors_name_what_is_valid(arguments, message):
@@ -134,6 +138,44 @@ def test_rows_that_fit_a_query_have_their_numbers():
     assert answer("read_value", values, name="counts", query="value > 2") == (
         "[1 of 2 rows fit the query, here with their numbers]\nrow,key,value\n0,Oslo,3"
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("100:200", "[no rows in 100:200: there are 3, from 0 to 2]"),
+        ([100, 200], "[no rows in 100:200: there are 3, from 0 to 2]"),
+        ("3", "[no rows in 3: there are 3, from 0 to 2]"),
+        (3, "[no rows in 3: there are 3, from 0 to 2]"),
+        ("2:1", "[no rows in 2:1: there are 3, from 0 to 2]"),
+        ("0:0", "[no rows in 0:0: there are 3, from 0 to 2]"),
+        ("-9:-5", "[no rows in -9:-5: there are 3, from 0 to 2]"),
+        ("9" * 50, f"[no rows in {'9' * 39}…: there are 3, from 0 to 2]"),
+        ([10**5000, None], "[no rows in an integer of about 5,000 digits:: there are 3, from 0 to 2]"),
+        ("2:" + "9" * 50, "[rows 2 to 2 of 3]\ncity\nBonn"),
+        ([2, None], "[rows 2 to 2 of 3]\ncity\nBonn"),
+        ([2.0, 3.0], "[rows 2 to 2 of 3]\ncity\nBonn"),
+        (-1, "[rows 2 to 2 of 3]\ncity\nBonn"),
+    ],
+    ids=lambda value: str(value)[:20] if isinstance(value, str) else type(value).__name__,
+)
+def test_an_empty_range_is_told_with_the_rows_there_are(rows, text):
+    assert answer("read_value", Namespace(df=CITIES), name="df", rows=rows, columns=["city"]) == text
+
+
+@pytest.mark.parametrize("rows", ["1.5", "a:b", "1:2:3", [1, 2, 3], [1.5, 2], ["0", "1"], [True, 2], []])
+def test_rows_that_are_no_range_say_what_is_one(rows):
+    with pytest.raises(ArgumentsError, match="rows is START:STOP, counted from 0, such as 20:40"):
+        answer("read_value", Namespace(df=CITIES), name="df", rows=rows)
+
+
+def test_what_has_no_rows_or_columns_says_so():
+    values = Namespace(rows=CITIES[:0], text="", columns=CITIES[[]])
+    assert answer("read_value", values, name="rows") == "[there are no rows]"
+    assert answer("read_value", values, name="text", rows="5:") == "[there are no lines]"
+    assert answer("read_value", values, name="columns") == "[3 rows, and no columns]"
+    assert answer("list_values", values, rows="7:") == "[no values in 7:: there are 3, from 0 to 2]"
+    assert answer("list_values", values, search="zz") == "[no names have 'zz']"
 
 
 def test_a_query_reads_on_where_the_answer_ended():
@@ -313,6 +355,89 @@ def test_nothing_of_a_hostile_value_runs():
     for name, problem in (("mask", "Masquerade has no JSON form"), ("circle", "nested too deeply")):
         with pytest.raises(ArgumentsError, match=problem):
             resolve_references({"x": {"$value": name}}, client)
+
+
+def test_labels_and_time_zones_of_any_class_run_nothing():
+    ran: list[str] = []
+
+    class Alien:
+        armed = False
+
+        def __getattribute__(self, name: str) -> Any:
+            if Alien.armed:
+                ran.append(name)
+            return object.__getattribute__(self, name)
+
+        def __hash__(self) -> int:
+            if Alien.armed:
+                ran.append("hash")
+            return 1
+
+    class Zone(datetime.tzinfo):
+        def utcoffset(self, when: Any) -> Any:
+            if Alien.armed:
+                ran.append("utcoffset")
+            return datetime.timedelta(hours=1)
+
+        dst = utcoffset
+        __repr__ = utcoffset
+
+    one, other = Alien(), Alien()
+    when = datetime.datetime(2026, 1, 1, 1, tzinfo=Zone())
+    values = Namespace(
+        columns=pd.DataFrame([[1, 2]], columns=pd.Index([one, other], dtype=object)),
+        index=pd.DataFrame({"v": [1, 2]}, index=pd.Index([one, other], dtype=object)),
+        labels=pd.Index([one, other], dtype=object),
+        categories=pd.Series(pd.Categorical.from_codes([0, 1], categories=pd.Index([one, other], dtype=object))),
+        times=pd.Series([when, None]),
+    )
+    Alien.armed = True
+    described = {name: answer("describe_value", values, name=name) for name in values.names()}
+    read = {name: answer("read_value", values, name=name) for name in values.names()}
+    Alien.armed = False
+    assert ran == []
+    assert read["columns"] == "[rows 0 to 0 of 1]\n<Alien>,<Alien>_2\n1,2"
+    assert read["index"] == "[rows 0 to 1 of 2]\nindex,v\n<Alien>,1\n<Alien>,2"
+    assert read["labels"] == read["categories"] == "[rows 0 to 1 of 2]\nvalue\n<Alien>\n<Alien>"
+    assert read["times"] == '[rows 0 to 1 of 2]\nvalue\n2026-01-01T00:00:00+00:00\n""'
+    assert ", Zone], 1 missing, 2026-01-01" in described["times"]
+
+
+def test_numbers_without_an_end_are_told_from_missing_ones():
+    values = Namespace(df=pd.DataFrame({"a": [1.0, float("nan"), float("-inf")], "b": [float("inf")] * 3}))
+    assert answer("read_value", values, name="df") == "[rows 0 to 2 of 3]\na,b\n1.0,inf\n,inf\n-inf,inf"
+    assert "a: float64, 1 missing, -inf to 1, mean -inf\nb: float64, inf to inf" in answer(
+        "describe_value", values, name="df"
+    )
+
+
+def test_a_value_that_cannot_be_read_hides_no_other(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mcp_magic.values.reading.series_outline", lambda _: 1 / 0)
+    assert answer("list_values", Namespace(df=CITIES, n=[1])) == "df: DataFrame\nn: list, 1 item"
+
+
+def test_large_indexes_and_ranges_are_not_made():
+    values = Namespace(index=pd.RangeIndex(10**12), range=range(10**12), bytes=b"x" * 10_000_000)
+    for name in ("index", "range"):
+        assert answer("read_value", values, name=name, rows="-1:") == (
+            "[rows 999999999999 to 999999999999 of 1,000,000,000,000]\nvalue\n999999999999"
+        )
+        assert "0 to 99999, mean 49999.5 (of the first 100,000 rows)" in answer("describe_value", values, name=name)
+    assert "can be read" in answer("read_value", values, name="bytes", rows="-1:")
+
+
+def test_an_error_names_no_known_secret():
+    tools = {tool.name: tool for tool in value_tools(hide=lambda text: text.replace("sesame", "***"))}
+    with pytest.raises(ArgumentsError, match=r"There are: \*\*\*$"):
+        tools["read_value"].answer({"name": "df", "columns": ["a"]}, Namespace(df=pd.DataFrame({"sesame": [1]})))
+
+
+def test_names_with_marks_are_columns_and_parts():
+    frame = pd.DataFrame([[1, 2]], columns=["a`b", "c.d"])
+    values = Namespace(df=frame, nest={"a": {"x": [1]}, "a.b": {"c.d": {"e": [2]}}})
+    assert answer("read_value", values, name="df", query="`a``b` == 1 and `c.d` == 2").endswith("\n0,1,2")
+    assert answer("read_value", values, name="nest.a.b.c.d.e") == "[rows 0 to 0 of 1]\nvalue\n2"
+    assert answer("read_value", values, name="nest.a.x") == "[rows 0 to 0 of 1]\nvalue\n1"
 
 
 def test_an_error_of_a_library_does_not_get_out(monkeypatch: pytest.MonkeyPatch):
