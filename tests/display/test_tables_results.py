@@ -390,3 +390,12 @@ def test_ordinary_tables_are_made_whatever_their_size():
     assert read(",".join(f"a{n}" for n in range(MAX_COLUMNS)) + "\n1\n").df.shape == (1, MAX_COLUMNS)
     assert read("a" * 200_000 + ",b\n1,2\n").df.shape == (1, 2)  # a cell that is too long for `csv`
     answered("a,b\n" + "x" * 200_000 + ",1\n")._repr_mimebundle_()
+
+
+def test_a_very_long_text_is_a_table_only_as_a_whole(monkeypatch):
+    rows = "a,b\n1,2\n3,4\n"
+    monkeypatch.setattr("mcp_magic.display.tables.MAX_SCANNED", 20)
+    assert len(passages(f"{rows}5,6\n7,8\n9,0\n")) == 1
+    assert passages(f"# A table\n\n{rows}") == []
+    monkeypatch.setattr("mcp_magic.display.tables.MAX_SCANNED", 30)
+    assert len(passages(f"# A table\n\n{rows}")) == 1
