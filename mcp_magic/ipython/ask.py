@@ -45,7 +45,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import visible
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.flight.progress import shown_paused
-from mcp_magic.ipython.cells import status
+from mcp_magic.ipython.cells import CellRun, status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.ipython.pages import AWAITED_CLICKS, SUBSHELL_CLICKS, NowhereError, Pages
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent, Decision, PlannedRequest, Request
-    from mcp_magic.ipython.cells import CellRun, Cells, Circumstances, LatestCell
+    from mcp_magic.ipython.cells import Cells, Circumstances, LatestCell
     from mcp_magic.ipython.commandline import Invocation
     from mcp_magic.ipython.pages import Place
     from mcp_magic.ipython.settings import Settings
@@ -562,6 +562,7 @@ class Asking:
         if self._host.logins.authorizer == self.authorize:
             self._host.logins.ask_with(None)
         deck.asks, deck.tell = lambda: False, lambda text: None
+        self._pages.close()
 
     async def ask(self, question: Question, seconds: float) -> Reply:
         """Ask as the frontend allows now; a reply by "default" says that the user cannot be asked.
@@ -598,21 +599,19 @@ class Asking:
             return Reply(reason=str(error), by="default")
 
     async def _in_place(self, question: Question, until: float, place: Place) -> Reply:
-        from mcp_magic.ui.question import Panel
-
         if place.cell is not None:
             run = self._cells.run(place.cell.request)
             panel = self._panel(run, partial(self._show_at, place.cell))
             self._panel_cells[run.run] = run.cell
         else:
-            panel = self._panels.setdefault("", Panel(lambda bundle: lambda update: None))
+            panel = self._panel(CellRun(), self._show_in_boards)
         for board in place.boards:
             board.show_questions(panel.widget)
         try:
             return await panel.ask(question, until)
         finally:
             if not panel.waiting:
-                for board in place.boards:
+                for board in self._pages.boards:  # also those that another question came into
                     board.hide_questions(panel.widget)
             self._close_panels()
 
@@ -710,9 +709,11 @@ class Asking:
 
         probe = ipywidgets.Layout()  # has no view, so it stays invisible
         until = time.monotonic() + SUBSHELL_SECONDS
-        while not (has_subshell := bool(manager.list_subshell())) and time.monotonic() < until:
-            await asyncio.sleep(POLL_SECONDS)
-        probe.close()
+        try:
+            while not (has_subshell := bool(manager.list_subshell())) and time.monotonic() < until:
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            probe.close()
         if not has_subshell:
             self._without_subshells.add(session)
         return has_subshell
@@ -731,6 +732,15 @@ class Asking:
         if run.run not in self._panels:
             self._panels[run.run] = Panel(show)
         return self._panels[run.run]
+
+    def _show_in_boards(self, bundle: dict[str, Any]) -> Replace:
+        """Show nothing more, as the boards show the panel itself; and there the lines that replace it."""
+
+        def replacement(lines: dict[str, Any]) -> None:
+            for board in self._pages.boards:
+                board.say(str(lines.get("text/plain", "")))
+
+        return replacement
 
     def _show_at(self, cell: LatestCell, bundle: dict[str, Any]) -> Replace:
         with self._cells.below(cell):

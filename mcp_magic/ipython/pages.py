@@ -62,13 +62,22 @@ class NowhereError(Exception):
 
 @runtime_checkable
 class Board(Protocol):
-    """A widget of its own that shows questions, too: the explorer."""
+    """A widget of its own that shows questions, too: the explorer.
+
+    Attributes:
+        closed: Whether it is shown no more.
+    """
+
+    closed: bool
 
     def show_questions(self, widget: Any) -> None:
         """Show a widget with questions."""
 
     def hide_questions(self, widget: Any) -> None:
         """Show it no more."""
+
+    def say(self, text: str) -> None:
+        """Show a text about questions that stood here, until another one."""
 
 
 class Place(NamedTuple):
@@ -112,7 +121,7 @@ class Pages:
             raise NowhereError(NO_CELL if cells.takes_input else UNATTENDED)
         await self._clicks_come()
         sessions = await self.open(pages)
-        boards = {board: cell for cell, board in cells.things if isinstance(board, Board)}
+        boards = self.boards
         for session in reversed(pages):
             if session in sessions:
                 latest = pages[session]
@@ -123,6 +132,21 @@ class Pages:
         if not boards:
             raise NowhereError(RELOADED)
         return Place(next(iter(sessions)), None, tuple(boards))
+
+    @property
+    def boards(self) -> dict[Board, str]:
+        """The boards that are shown, each with its cell."""
+        boards = [(cell, board) for cell, board in self._cells.things if isinstance(board, Board)]
+        return {board: cell for cell, board in boards if not board.closed}
+
+    def close(self) -> None:
+        """Forget the comm whose answers tell of pages."""
+        if self._probe is not None:
+            import comm
+
+            self._probe.on_close(None)
+            comm.get_comm_manager().comms.pop(self._probe.comm_id, None)
+            self._probe = None
 
     async def open(self, sessions: Collection[str] = ()) -> set[str]:
         """Return the sessions of pages that answer now; as soon as one of `sessions` does, or else in time."""

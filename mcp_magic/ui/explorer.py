@@ -849,6 +849,11 @@ class Explorer:
         if not self.closed:
             self._questions.children = tuple(child for child in self._questions.children if child is not widget)
 
+    def say(self, text: str) -> None:
+        """Show a text below the servers until another one."""
+        if not self.closed:
+            self._say(text, False)
+
     async def wait(self) -> None:
         """Wait until all clicks are handled."""
         await self._loop.finished()

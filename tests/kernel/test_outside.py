@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
-from tests.support.kernel_servers import FORECASTS, LOAD
+from tests.support.kernel_servers import AWAITED, FORECASTS, LOAD
 from tests.support.started_kernels import started
 
 CLIENTS = """
@@ -30,7 +31,14 @@ async def answer(location):
         await asyncio.sleep(0.01)
     return answers[location]
 """
-SETUP = (LOAD, FORECASTS, "%mcp connect weather", CLIENTS)
+MANY = """
+def outside_at_once(*locations):
+    "Clients of eight questions each, which one may have at a time, on the loop of the kernel; returns the tasks."
+    names = [f"outside codex ({1 + number // 8})" for number in range(len(locations))]
+    return [asyncio.ensure_future(call(*client)) for client in zip(names, locations)]
+"""
+LEFT = "import comm, ipywidgets.widgets.widget as w\nlen(w._instances), len(comm.get_comm_manager().comms)"
+SETUP = (LOAD, FORECASTS, "%mcp connect weather", CLIENTS, MANY)
 DENIED = "weather:forecast was not called; denied by default: "
 ALLOW = " `%mcp allow weather:forecast --for 'outside codex' --first` would allow it."
 
@@ -98,6 +106,58 @@ def test_a_question_moves_to_the_next_run_of_its_cell(frontend):
     assert answered(frontend, "Oslo") == "Oslo 1"
 
 
+def left(page):
+    """The widgets and comms that the kernel has, and the models that the page has."""
+    return page.run(LEFT, cell=False).lines[-1], len(page.models)
+
+
+@pytest.mark.parametrize("with_explorer", [False, True])
+def test_fifty_questions_leave_a_line_each_and_no_widget(frontend, with_explorer):
+    frontend.run("explorer = %mcp ui\nexplorer" if with_explorer else "1")
+    cell = frontend.run("outside('Oslo')")
+    frontend.panel(cell)
+    frontend.click("Approve", cell=cell)
+    answered(frontend, "Oslo")
+    before = left(frontend)
+    for number in range(10):  # one by one
+        frontend.run(f"outside('a{number}')", cell=False)
+        frontend.panel(cell)
+        frontend.click("Approve" if number % 2 else "Deny", cell=cell)
+        answered(frontend, f"a{number}")
+    frontend.run(f"calls = outside_at_once(*{[f'b{number}' for number in range(20)]})", cell=False)
+    frontend.panel(cell, 20)
+    frontend.run("for waiting in calls[:10]:\n    waiting.cancel()", cell=False)
+    for waiting in range(10, 0, -1):
+        frontend.panel(cell, waiting)
+        frontend.click("Deny", cell=cell)
+    late = f"calls = outside_at_once(*{[f'c{number}' for number in range(20)]})\nawait asyncio.wait(calls)"
+    frontend.run(f"host.consent.timeout = 2\n{late}\nhost.consent.timeout = 300", cell=False)
+    assert "did not answer within 2 s" in answered(frontend, "c19")
+    after = left(frontend)
+    frontend.run("explorer.close()" if with_explorer else "1")
+    assert after == before
+    signs = Counter(line.partition(" weather:")[0] for shown in cell.lines for line in shown.splitlines())
+    assert 0 < signs.pop("… not answered") <= 20, "on a busy machine the time of some is up before they are shown"
+    assert signs == {"✓ approved": 6, "⊘ denied": 15, "… interrupted": 10}
+
+
+def test_a_question_leaves_each_explorer_that_showed_it(frontend):
+    first = frontend.run("one = %mcp ui\none")
+    frontend.run("outside('Oslo')", cell=False)
+    frontend.panel(first)
+    second = frontend.run("two = %mcp ui\ntwo")
+    frontend.run("outside('Rome', 'outside codex (2)')", cell=False)
+    frontend.panel(first, 2)
+    frontend.panel(second, 2)
+    frontend.click("Approve", 1, cell=first)
+    assert answered(frontend, "Rome") == "Rome 1"
+    frontend.click("Deny", cell=second)
+    assert "denied by the user" in answered(frontend, "Oslo")
+    frontend.shows(second, "✓ approved weather:forecast(location=Rome)", "⊘ denied weather:forecast(location=Oslo)")
+    assert frontend.line("one.widget.children[1].children, two.widget.children[1].children") == "((), ())"
+    frontend.run("one.close()\ntwo.close()")
+
+
 def test_no_page_is_open(frontend):
     frontend.is_open = False
     frontend.run("outside('Oslo')")
@@ -133,6 +193,7 @@ def test_a_page_that_is_loaded_again_asks_in_the_explorer(frontend):
     frontend.panel(shown)
     frontend.click("Approve", cell=shown)
     assert answered(frontend, "Bonn") == "Bonn 1"
+    frontend.shows(shown, "✓ approved weather:forecast(location=Bonn) by you")
     frontend.run("explorer.close()")
 
 
@@ -152,9 +213,7 @@ def test_a_notebook_that_asks_by_input_is_no_place(frontend):
 
 
 def test_an_older_kernel_asks_once_the_cell_has_ended(older):
-    cell = older.start(
-        "outside('Oslo')\nwaiting = asyncio.Event()\nloop.call_later(0.5, waiting.set)\nawait waiting.wait()"
-    )
+    cell = older.start(f"outside('Oslo')\n{AWAITED}")
     older.finish(cell)
     older.panel(cell)
     older.click("Approve", cell=cell)

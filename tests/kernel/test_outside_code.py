@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.kernel_servers import LOAD
+from tests.support.kernel_servers import AWAITED, LOAD
 from tests.support.outside_kernel import Bare, served
 
 SETUP = [LOAD, "import asyncio, threading\nitems = [1, 2, 3]\nbegun = threading.Event()"]
@@ -90,11 +90,11 @@ def test_interrupt_ends_code_that_computes(frontend, agent):
 
 
 def test_code_waits_for_the_cell_that_runs(frontend, agent):
-    cell = frontend.start("done = asyncio.Event()\nprint('runs')\nawait asyncio.sleep(0.5)\norder = ['cell']")
+    cell = frontend.start(f"print('runs')\n{AWAITED}\norder = ['cell']")
     frontend.read_until(lambda: "runs" in cell.stdout)
     answer = agent("order.append('code')")
+    frontend.finish(cell)
     frontend.asks(cell, "Approve")
-    assert cell.done
     frontend.click("Approve", cell=cell)
     frontend.read_until(answer.done)
     assert frontend.line("order") == "['cell', 'code']"

@@ -11,6 +11,7 @@ import sys
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import mcp_types.version
@@ -29,6 +30,7 @@ from mcp_magic.outside.gateway import KernelServer
 from mcp_magic.outside.proxy import NONE_SERVES, Proxy, Target, choose
 from mcp_magic.outside.runtime import RunningKernel, announce
 from mcp_magic.outside.serving import serve_kernel
+from tests.support.processes import PYTHON
 from tests.support.waiting import until
 
 PROXY = ["-P", "-m", "mcp_magic", "proxy"]
@@ -98,10 +100,8 @@ class Served(MCPServer[Any]):
 async def serving(name="one", **environment):
     """Serve a kernel in the working directory; yield its server and how it serves."""
     server = Served(name)
-    os.environ.update(environment)
-    served = await serve_kernel(server)
-    for variable in environment:
-        del os.environ[variable]
+    with patch.dict(os.environ, environment):
+        served = await serve_kernel(server)
     try:
         yield server, served
     finally:
@@ -137,7 +137,7 @@ def connected(folder, *words, **options):
 
 def parameters(folder, *words):
     variables = {name: os.environ[name] for name in ("JUPYTER_RUNTIME_DIR", "HTTP_PROXY", "http_proxy", "ALL_PROXY")}
-    return StdioServerParameters(command=sys.executable, args=[*PROXY, *words], cwd=folder, env=variables)
+    return StdioServerParameters(command=PYTHON, args=[*PROXY, *words], cwd=folder, env=variables)
 
 
 def started(folder, *words, **options):
@@ -305,7 +305,7 @@ async def test_killed_kernel_is_left_for_the_next(folder):
         "    await serve_kernel(server)\n    print('serves', flush=True)\n    await asyncio.Event().wait()\n"
         "asyncio.run(main())"
     )
-    program = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    program = await asyncio.create_subprocess_exec(PYTHON, "-c", code, stdout=asyncio.subprocess.PIPE)
     try:
         assert program.stdout is not None
         assert await program.stdout.readline() == b"serves\n"

@@ -7,7 +7,6 @@ import os
 import socket
 import stat
 import subprocess
-import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 
@@ -17,6 +16,7 @@ from mcp_magic.errors import ConfigError
 from mcp_magic.loopback import listen
 from mcp_magic.outside import runtime
 from mcp_magic.outside.runtime import announce, is_current, running_kernels, token_of, withdraw
+from tests.support.processes import PYTHON
 
 TOKEN = "t" * 43
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file another user's")
@@ -88,7 +88,7 @@ def rewrite(kernel, files, **changes):
 @pytest.mark.parametrize("case", ["ended", "reused", "closed"])
 def test_what_an_ended_kernel_has_left_is_deleted(kernel, port, folder, case):
     if case == "ended":
-        with subprocess.Popen([sys.executable, "-c", ""]) as program:
+        with subprocess.Popen([PYTHON, "-c", ""]) as program:
             pass
         rewrite(kernel, folder, pid=program.pid)
     elif case == "reused":
@@ -209,7 +209,7 @@ def test_link_in_the_place_of_a_file_is_replaced(folder, port, tmp_path):
 
 @as_root
 def test_process_of_another_user_is_no_kernel():
-    command = [sys.executable, "-c", "import os, sys; os.setuid(12345); print(flush=True); sys.stdin.read()"]
+    command = [PYTHON, "-c", "import os, sys; os.setuid(12345); print(flush=True); sys.stdin.read()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         program.stdout.readline()

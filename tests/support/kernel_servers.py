@@ -23,6 +23,14 @@ SMALL = [sys.executable, str(ROOT / "benchmarks" / "slow_server.py"), "0"]
 IMPORT_MATH = f"import sys; sys.path.insert(0, {str(FOLDER)!r}); from math_server import server as math"
 CONNECT_PLAIN = f"%mcp connect --name plain -- {' '.join(PLAIN)}"
 """A server that starts as soon, with tools that add, fail and die."""
+AWAITED = """
+import asyncio
+ended = get_ipython().magics_manager.registry["MCPMagics"].cells.ended
+before = len(ended)
+while len(ended) == before:
+    await asyncio.sleep(0.01)
+"""
+"""A cell that runs until something waits for its end."""
 
 FORECASTS = """
 import asyncio
