@@ -17,6 +17,7 @@ from mcp_magic.config.servers import load_config
 from mcp_magic.doctor.examine import examine
 from mcp_magic.errors import ConnectError
 from tests.support.asgi import answering, serving
+from tests.support.magic import own_home  # noqa: F401
 
 PLAIN, PASSWORD, TENANT, NAME = "s3same-4711", "0pen-sesame", "a1b2c3d4e5f6a7b8", "bob-4711"
 BASIC = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
@@ -147,9 +148,11 @@ await begin()
 """
 
 
+@pytest.mark.usefixtures("own_home")
 def test_verbose_traceback_shows_only_values_of_the_cell(monkeypatch, capsys):
     monkeypatch.setenv("OURS", PASSWORD)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a shell takes its place
     shell = InteractiveShell(colors="nocolor", xmode="Verbose")
     shell.run_line_magic("load_ext", "mcp_magic")
     try:

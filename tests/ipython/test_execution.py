@@ -11,7 +11,10 @@ import psutil
 import pytest
 
 from mcp_magic.ipython import execution
+from tests.support.magic import own_home  # noqa: F401
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

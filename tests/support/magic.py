@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcp_magic.ipython import execution
 from mcp_magic.ipython.extension import MCPMagics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from IPython.core.interactiveshell import InteractiveShell
+
+
+@pytest.fixture
+def own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the process forget afterwards which loop ran the cells of a test; a kernel has one as long as it lives."""
+    wakeups: list[Any] = []
+    for name, value in (("_home", None), ("_process", None), ("_wakeups", wakeups)):
+        monkeypatch.setattr(execution, name, value)
+    yield
+    for loop, woken, wakeup in wakeups:
+        signal.set_wakeup_fd(-1)
+        loop.remove_reader(woken)
+        woken.close()
+        wakeup.close()
 
 
 class Magic:

@@ -9,7 +9,7 @@ import json
 import socket
 import threading
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -213,7 +213,7 @@ async def _serving_both(authority: Any, app: Any, ports: tuple[int, int]) -> Asy
 
     listeners = [socket.create_server(("127.0.0.1", port)) for port in ports]
     server = uvicorn.Server(uvicorn.Config(either, log_level="critical", timeout_graceful_shutdown=1))
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    server.capture_signals = nullcontext  # type: ignore[method-assign] # it puts those of a former loop back
     task = asyncio.create_task(server.serve(sockets=listeners))
     while not server.started:
         await asyncio.sleep(0.01)
