@@ -248,8 +248,10 @@ class Revealing:
             self._on_seen([name for name, _ in values])
 
     def refresh(self) -> None:
-        """Show the present values, if they are revealed, and the button's label."""
-        chunks = pages(self._values())
+        """Show the present values, if they are revealed, and the button's label; nothing while there are none."""
+        values = self._values()
+        self.widget.children = [self._button, self._text] if values else []  # a change may have left nothing out
+        chunks = pages(values)
         if self._page is None:
             self._button.icon = "eye"
             self._button.description, self._button.tooltip = self._show()
@@ -285,7 +287,7 @@ class About:
                 return reveal.hidden(self.values)
 
             def show_all() -> tuple[str, str]:
-                return f"Show all of {sizes(cut()) or 'it'}", "show the cut texts in full; no output keeps them"
+                return f"Show all of {sizes(cut())}", "show the cut texts in full; no output keeps them"
 
             def show_hidden() -> tuple[str, str]:
                 return "Show hidden", "show the values behind ***; no output keeps them"

@@ -164,7 +164,11 @@ async def test_opened_value_is_editable_and_a_short_edit_needs_no_look(person):
     await person.click("Edit")
     area = person.of(ipywidgets.Textarea)[0]
     assert json.loads(area.value) == {"command": LONG}
+    shown = {each.description for each in person.of(ipywidgets.Button)}
     await person.set(area, '{"command": "ls"}')
+    left = {each.description for each in person.of(ipywidgets.Button)}
+    # nothing is cut any more
+    assert shown ^ left == {"Show all of command (5,029 characters)", "Approve", "Approve changed"}
     person.button("Approve changed").click()
     assert await asked == Decision.approve({"command": "ls"})
 

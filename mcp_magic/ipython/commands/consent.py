@@ -46,7 +46,8 @@ def fitting_nothing(host: Host) -> dict[int, str]:
     if not sessions or not all(session.catalog.has("tools") for session in sessions):
         return {}
     names = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
-    names += [f"{session.name}:{SAMPLING}" for session in sessions] + [f":{name}" for name in OWN_TOOLS]
+    names += [f"{session.name}:{name}" for session in sessions for name in (SAMPLING, "resources/read")]
+    names += [f":{name}" for name in OWN_TOOLS]
     remarks = {}
     for number, rule in enumerate(host.consent.rules, 1):
         if not any(map(rule.names, names)):

@@ -89,9 +89,11 @@ async def test_unreachable_rule_is_marked_and_first_is_suggested(magic):
 async def test_pattern_that_fits_no_tool_is_marked(magic):
     for line in ("allow 'maths:*'", "deny math:ad", "ask 'math:[mp]*'", "ask math:sampling", "allow :run_program"):
         rules = await magic(line)
+    rules = await magic("allow math:resources/read --for outside")
     assert [row["note"] for row in rules] == [
         "matches no known tool. Did you mean 'math:*'?",
         "matches no known tool. Did you mean 'math:add'?",
+        None,
         None,
         None,
         None,
