@@ -5,7 +5,7 @@ import sys
 if __name__ == "__main__":
     try:
         if sys.argv[1:2] == ["proxy"]:  # it starts with each start of its client, so nothing heavy is imported
-            from mcp_magic.outside.proxy import main
+            from mcp_magic.outside.program import main
 
             status = main(sys.argv[2:])
         else:

@@ -97,13 +97,17 @@ class ServerFile:
             raise ConfigError(f"{self.path}: {self._keys[-1]}: expected servers by name, got {kind_of(table)}.")
         return table
 
+    def twin(self, name: str) -> str:
+        """Return the name of the server that has this name, or one that differs too little; "" if there is none."""
+        return next((own for own in self.servers if slug(own) == slug(name)), "")
+
     def added(self, name: str, table: Mapping[str, Any], *, comment: str, inputs: Sequence[Any] = ()) -> str:
         """Return the text with a server more.
 
         Raises:
             ConfigError: The file has one of this name, or cannot be changed without changing something else.
         """
-        if twin := next((own for own in self.servers if slug(own) == slug(name)), None):
+        if twin := self.twin(name):
             raise ConfigError(f"{self.path} has a server {twin!r}; `--name NAME` gives this one another name.")
         wanted = self._data
         place = wanted

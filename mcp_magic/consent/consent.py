@@ -483,9 +483,11 @@ class Consent:
         """Return what would allow a call: the policy, or a rule for exactly this tool."""
         tool = exactly(request.name)
         asker = request.asker if is_outside(request.asker) else ""
-        line = f"%mcp allow {shlex.quote(tool)}{f' --for {shlex.quote(asker)}' if asker else ''} --first"
+        rule = self.rule_for(request)
+        only = f" --for {shlex.quote(asker)}" if asker else ""
+        line = f"%mcp allow {shlex.quote(tool)}{only}{'' if rule is None else ' --first'}"
         if not self.magics:
-            if self.rule_for(request) is None:
+            if rule is None:
                 return "" if decision.by == "default" else '`host.consent.policy = "auto"` would allow it.'
             only = f", asker={asker!r}" if asker else ""
             line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}{only}), first=True)"

@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 from mcp_magic._text import plural
 from mcp_magic.errors import SessionError
 from mcp_magic.flight.attempt import current_attempt
+from mcp_magic.flight.backoff import Pacing
 from mcp_magic.flight.deadline import Unanswered
 from mcp_magic.flight.request import InFlightRequest, caused_by
-from mcp_magic.flight.retry import Pacing
 from mcp_magic.protocol import ping
 
 if TYPE_CHECKING:

@@ -142,12 +142,12 @@ def running_kernels() -> list[RunningKernel]:
     if folder is None:
         return []
     kernels = []
-    for name in os.listdir(folder):  # noqa: PTH208
+    for name in _names(folder):
         if (match := _FILE.fullmatch(name)) is None or (running := _read(folder, int(match[1]))) is None:
             continue
         if running.machine != socket.gethostname():
             continue
-        if _is_alive(running) and _accepts(running.port):
+        if _is_alive(running) and _listens(running.port):
             kernels.append(running)
         elif _read(folder, running.port) == running:
             _forget(folder, running.port)
@@ -193,12 +193,25 @@ def _problem_of(status: os.stat_result, is_right: Any) -> str:
     return ""
 
 
-def _trusted_folder() -> Path | None:
-    folder = runtime_folder()
+def folder_problem() -> str:
+    """Return why nothing in the folder of the runtime files counts; "" if it does, or there is no folder."""
     try:
-        return None if _problem_of(folder.lstat(), stat.S_ISDIR) else folder
+        return _problem_of(runtime_folder().lstat(), stat.S_ISDIR)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def _trusted_folder() -> Path | None:
+    return None if folder_problem() else runtime_folder()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
     except OSError:
-        return None
+        return []
 
 
 def _private_text(path: Path) -> str | None:
@@ -272,9 +285,12 @@ def _is_alive(running: RunningKernel) -> bool:
     return began_at(running.pid) == running.began
 
 
-def _accepts(port: int) -> bool:
+def _listens(port: int) -> bool:
+    """Whether a server listens at a port; one that is too busy to accept a connection does, too."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=CONNECT_SECONDS).close()
+    except TimeoutError:
+        return True
     except OSError:
         return False
     return True

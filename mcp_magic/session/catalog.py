@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from mcp_magic._text import plural
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError
-from mcp_magic.flight.retry import Pacing
+from mcp_magic.flight.backoff import Pacing
 from mcp_magic.loops import on_own_loop
 from mcp_magic.session.reader import KINDS as KINDS
 

@@ -56,7 +56,7 @@ from mcp_magic.session.wire import ErrorContext, not_recorded, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from mcp_magic.flight.retry import Backoff
+    from mcp_magic.flight.backoff import Backoff
     from mcp_magic.stderr import Position
 
 E = TypeVar("E", bound=errors.MCPMagicError)

@@ -19,7 +19,7 @@ import httpx2
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ConnectError
 from mcp_magic.flight.attempt import current_attempt, retry_after
-from mcp_magic.flight.retry import Backoff, Pacing
+from mcp_magic.flight.backoff import Backoff, Pacing
 from mcp_magic.protocol import AWAY, INTERNAL_ERROR, REFUSED
 from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, of_body
 from mcp_magic.session.bodies import (

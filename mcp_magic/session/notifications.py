@@ -12,9 +12,9 @@ from mcp_magic._sdk import skip_output_check
 from mcp_magic.calls.task import tasks_extension
 from mcp_magic.config.masking import Cut
 from mcp_magic.display.text import one_line
+from mcp_magic.flight.backoff import Backoff
 from mcp_magic.flight.client import ExtendedRequests
 from mcp_magic.flight.request import InFlightRequest, Limits, caused_by
-from mcp_magic.flight.retry import Backoff
 from mcp_magic.protocol import VIEW_TYPE, VIEWS, LogMessage, checked, has_ended, is_transport_error
 from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS

@@ -19,7 +19,8 @@ from mcp_magic.errors import (
     TargetError,
 )
 from mcp_magic.flight.attempt import Attempt, current_attempt
-from mcp_magic.flight.retry import Backoff, Pacing, is_forgotten
+from mcp_magic.flight.backoff import Backoff, Pacing
+from mcp_magic.flight.retry import is_forgotten
 from mcp_magic.protocol import AWAY, METHOD_NOT_FOUND, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import NotOfferedError
-from mcp_magic.flight.retry import Backoff
+from mcp_magic.flight.backoff import Backoff
 from mcp_magic.loops import News, running_loop, soon_on
 from mcp_magic.schema.commandline import as_word
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
-    from mcp_magic.flight.retry import Backoff
+    from mcp_magic.flight.backoff import Backoff
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.services import Services
     from mcp_magic.session.transports import Transport

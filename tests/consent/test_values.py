@@ -123,9 +123,11 @@ async def test_always_is_for_the_client_that_asked():
     assert consent.verdict(asked()) == "allow"
     assert consent.verdict(other) == consent.verdict(asked(asker="agent")) == "ask"
     unasked = await Consent(magics=True).review(other)
-    assert "`%mcp allow db:load --for 'outside claude-code (2)' --first` would allow it." in str(
-        Consent(magics=True).refusal(other, unasked)
-    )
+    refused = Consent(magics=True)
+    line = "`%mcp allow db:load --for 'outside claude-code (2)'"
+    assert f"{line}` would allow it." in str(refused.refusal(other, unasked))
+    refused.add(Rule("ask", "db:*"))
+    assert f"{line} --first` would allow it." in str(refused.refusal(other, unasked)), "a rule comes before it"
 
 
 async def test_a_permission_of_agents_is_none_of_outside_clients():

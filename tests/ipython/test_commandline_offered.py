@@ -117,7 +117,7 @@ def test_line_that_a_denial_offers_allows_that_tool_alone():
         error = Consent(magics=True).refusal(Request("srv", text, {}), Decision.deny(by="approval = 'deny'"))
         words = words_of(str(error).partition(" `")[2].removesuffix("` would allow it."))
         arguments, _ = parse(COMMANDS[words[0]], words[1:])
-        assert arguments.first
+        assert not arguments.first, "no rule comes before it"
         rule = Rule(words[0], arguments.tool)
         assert rule.names(f"srv:{text}")
         assert not rule.names("srv:other")

@@ -119,7 +119,7 @@ def test_without_input_a_call_is_denied_at_once(person):
     cell = person.frontend.run(CALL, stdin=False)
     assert cell.evalue == (
         "weather:forecast was not called; denied by default: you cannot be asked here, where no input is allowed; "
-        "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast --first` would allow it."
+        "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast` would allow it."
     )
     assert not cell.live
     person.frontend.kernel.ok("%mcp allow weather:forecast --first")

@@ -13,7 +13,7 @@ from tests.support.kernels import environment, run_by_itself
 SETUP = (LOAD, FORECASTS, "%mcp connect weather", "from mcp_magic import errors, host")
 DENIAL = (
     "weather:forecast was not called; denied by default: you cannot be asked here, where no input is allowed; "
-    "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast --first` would allow it."
+    "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast` would allow it."
 )
 CELLS = (
     LOAD,
@@ -57,7 +57,7 @@ def test_papermill_ends_with_the_denial(tmp_path):
     [text] = [output.text for output in outputs if output.output_type == "stream" and "forecast" in output.text]
     assert text == (
         "weather:forecast was not called; denied by default: the notebook runs unattended, without input. "
-        "`%mcp allow weather:forecast --for 'outside codex' --first` would allow it.\n"
+        "`%mcp allow weather:forecast --for 'outside codex'` would allow it.\n"
     )
 
 

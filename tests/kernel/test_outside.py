@@ -40,7 +40,7 @@ def outside_at_once(*locations):
 LEFT = "import comm, ipywidgets.widgets.widget as w\nlen(w._instances), len(comm.get_comm_manager().comms)"
 SETUP = (LOAD, FORECASTS, "%mcp connect weather", CLIENTS, MANY)
 DENIED = "weather:forecast was not called; denied by default: "
-ALLOW = " `%mcp allow weather:forecast --for 'outside codex' --first` would allow it."
+ALLOW = " `%mcp allow weather:forecast --for 'outside codex'` would allow it."
 
 
 @pytest.fixture(autouse=True)

@@ -105,6 +105,21 @@ def test_what_an_ended_kernel_has_left_is_deleted(kernel, port, folder, case):
     assert names(folder) == []
 
 
+def test_kernel_too_busy_to_accept_a_connection_is_left_alone(kernel, folder, monkeypatch):
+    def late(*args, **options):
+        raise TimeoutError
+
+    before = names(folder)
+    monkeypatch.setattr(socket, "create_connection", late)
+    assert running_kernels() == [kernel]
+    assert names(folder) == before
+
+
+def test_folder_that_is_deleted_meanwhile_has_no_kernels(kernel, monkeypatch):
+    monkeypatch.setattr(os, "listdir", lambda folder: (_ for _ in ()).throw(FileNotFoundError(folder)))
+    assert running_kernels() == []
+
+
 def test_file_of_another_machine_is_left_alone(kernel, folder):
     rewrite(kernel, folder, machine="other", pid=4_000_000)
     before = names(folder)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from mcp_magic.config.writing import ServerFile
     from mcp_magic.outside.serving import KernelServing
 
 
@@ -48,9 +49,7 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
 async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -> Text | KernelServing:
     """Serve the kernel, and show the entries for other hosts, or write one into a file."""
-    file = None if arguments.to is None else read_file(invocation.path(invocation.text(arguments.to)))
-    if file is not None and file.is_toml:
-        raise CommandError("%mcp serve: --to takes .mcp.json, .vscode/mcp.json or another JSON file with servers.")
+    file = None if arguments.to is None else _entry_file(invocation, invocation.text(arguments.to))
     notebook = str(invocation.shell.user_ns.get("__vsc_ipynb_file__") or "")  # VS Code tells it there alone
     own = []
     if arguments.code:
@@ -64,8 +63,23 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
     where = invocation.near(file.path)
     if file.servers.get(SERVER) == serving.table:
         return Text(f"{where} has the server {SERVER!r} already. Start the agent in this folder.")
+    if twin := file.twin(SERVER):
+        raise CommandError(
+            f"%mcp serve: the kernel is served, but {where} has another server {twin!r}. "
+            f"`%mcp remove {twin} --file {shlex.quote(where)}` takes it out; then type the line again."
+        )
     write_file(file.path, file.added(SERVER, serving.table, comment=""))
     return Text(f"{where} has the server {SERVER!r} now, without a secret. Start the agent in this folder.")
+
+
+def _entry_file(invocation: Invocation, name: str) -> ServerFile:
+    """Read the file that an entry is to be written into."""
+    if not name.endswith(".json"):
+        raise CommandError(
+            f"%mcp serve: --to takes a JSON file, not {name!r}: .mcp.json (Claude Code, and most others) or "
+            ".vscode/mcp.json. Type `%mcp serve --kernel --to .mcp.json`; without --to it shows what Codex takes."
+        )
+    return read_file(invocation.path(name))
 
 
 def _run_loop_at_prompt(shell: InteractiveShell) -> None:
@@ -177,7 +191,7 @@ SERVE = Implementation(
         Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
         Argument("--kernel", action="store_true", help="serve the kernel to agents outside, and show their entries"),
         Argument("--code", action="store_true", help="with --kernel: agents may run code, each asked about"),
-        Argument("--to", metavar="FILE", help="with --kernel: write the entry into .mcp.json, .vscode/mcp.json, ..."),
+        Argument("--to", metavar="FILE", help="with --kernel: write the entry into .mcp.json or .vscode/mcp.json"),
         Argument("--stop", action="store_true", help="stop serving it at once; without SERVER, all"),
         Argument("--cassette", metavar="FILE", help="serve a mock that answers as a server recorded on this file"),
         Argument("--pauses", action="store_true", help="with --cassette: keep the recorded pauses"),

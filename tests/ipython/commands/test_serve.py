@@ -9,7 +9,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError
+from mcp_magic.errors import CassetteError, CommandError, TargetError
 from mcp_magic.loopback import listen
 from mcp_magic.outside.entries import proxy_table
 from tests.support.cassettes import written
@@ -76,12 +76,19 @@ async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
         before = file.read_text()
         assert "has the server 'kernel' already" in str(await magic("serve --kernel --to .mcp.json"))
         file.write_text('{"mcpServers": {"kernel": {"command": "mine"}}}')
-        assert "has a server 'kernel'" in await magic.error(ConfigError, "serve --kernel --to .mcp.json")
+        refused = await magic.error(CommandError, "serve --kernel --to .mcp.json")
+        assert "the kernel is served, but .mcp.json has another server 'kernel'" in refused
         assert "mine" in file.read_text()
+        await magic(refused.split("`")[1].removeprefix("%mcp "))
+        assert str(await magic("serve --kernel --to .mcp.json")) == said
         await magic("serve --kernel --to .vscode/mcp.json")
         code = json.loads((magic.folder / ".vscode" / "mcp.json").read_text())
         assert code["servers"]["kernel"] == json.loads(before)["mcpServers"]["kernel"]
-        assert "takes .mcp.json" in await magic.error(CommandError, "serve --kernel --to config.toml")
+        for name in ("config.toml", "README.md", ".", "mcp_magic.toml"):
+            refused = await magic.error(CommandError, f"serve --kernel --to {name}")
+            assert f"--to takes a JSON file, not {name!r}: .mcp.json (Claude Code, and most others) or" in refused
+            assert not (magic.folder / name).is_file()
+        await magic(refused.split("`")[1].removeprefix("%mcp "))
         assert "go with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
     finally:
         await magic("serve --stop")
