@@ -76,10 +76,9 @@ def test_kernels_that_no_notebook_tells_apart_have_ports():
 def test_reason_says_where_it_was_looked_and_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     assert none_serves() == (
-        f"no kernel serves: there is none in {tmp_path}/mcp_magic. The person types `%load_ext mcp_magic` and "
-        "`%mcp serve --kernel` in the notebook; its tools appear here then. If one serves already, it has another home: "
-        "`%mcp serve` there shows its token in DIR/mcp_magic/, and JUPYTER_RUNTIME_DIR=DIR goes into the `env` of the "
-        "entry that starts this."
+        f"no kernel serves: there is none in {tmp_path}/mcp_magic. {HOW_TO_SERVE} If one serves already, it has "
+        "another home: `%mcp serve` there shows its token in DIR/mcp_magic/, and JUPYTER_RUNTIME_DIR=DIR goes into the "
+        "`env` of the entry that starts this."
     )
     (tmp_path / "mcp_magic").mkdir()
     (tmp_path / "mcp_magic").chmod(0o755)
