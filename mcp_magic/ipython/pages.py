@@ -6,8 +6,9 @@ answer names the page's session, too. A page that is loaded again has another on
 ran before: a panel below such a cell would be nowhere. So the question stands below the latest cell of a page that
 answers, else in the explorer.
 
-Rejected: to go by the last message of a page (a person may read for an hour), and by the kernel's subscribers (the
-Jupyter server stays one when the page closes).
+Rejected: to go by the last message of a page (a person may read for an hour), by the kernel's subscribers (the Jupyter
+server stays one when the page closes), and to ask in a page that was loaded again once its widgets come back: it
+fetches every model of the kernel, whether it shows it or not, so the question might be nowhere until its time is up.
 """
 
 from __future__ import annotations
