@@ -151,7 +151,7 @@ class NotebookHost(CoreHost):
                 )
             if more := [tool.tool.name for tool in own if tool.tool.name not in serving.server.own]:
                 problem = f"%mcp serve: this kernel is served without {join_names(more)}"
-                raise CommandError(f"{problem}; `%mcp serve --kernel --stop` ends that.")
+                raise CommandError(f"{problem}; `%mcp serve --kernel --stop` ends that. Then type this line again.")
             return serving
         from mcp_magic.outside.gateway import KernelServer
         from mcp_magic.outside.serving import serve_kernel

@@ -140,6 +140,8 @@ def _unreadable(query: str, error: SyntaxError) -> ArgumentsError:
         hint = " Equality is ==."
     elif "&&" in query or "||" in query or re.search(r"(?i)\blike\b", query):
         hint = ' Write `and`, `or`; a text is searched with "text" in column.'
+    elif re.search(r"\w \w", re.sub(r"(?i)\b(and|or|not|in|is|null)\b", "", query)):
+        hint = " A column with a blank is written `unit price`."
     return ArgumentsError(f"it cannot be read: {one_line(query, 80)!r}.{hint}{VALID}")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HINT = (
     'or a value of the notebook by reference: {"$value": "df", "columns": ["a"], "rows": [0, 100], "query": "a > 1"}; '
-    "all but $value may be left out"
+    "all but $value may be left out, and query selects among the rows"
 )
 """What a schema says at an argument."""
 

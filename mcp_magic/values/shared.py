@@ -54,7 +54,8 @@ _FUNCTIONS = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
 )
-_RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType)
+_GENERATORS = (types.GeneratorType, types.AsyncGeneratorType)
+_RUNNING = (types.CoroutineType, types.FrameType, types.TracebackType)
 _OTHERS = ("IPython", "ipywidgets", "ipykernel", "langchain", "langchain_core", "langgraph", "asyncio", "mcp")
 """Packages whose objects `--all` leaves out."""
 
@@ -76,6 +77,8 @@ def why_never(value: Any) -> str:
         return "a class"
     if is_among(kind, _FUNCTIONS):
         return "a function"
+    if is_among(kind, _GENERATORS):
+        return "a generator, which reading would use up"
     if is_among(kind, _RUNNING):
         return "a program that runs"
     for base in above:

@@ -194,7 +194,7 @@ _DESCRIPTION = _schema(["name"], name=_NAME, columns=_COLUMNS)
 _READING = _schema(
     ["name"],
     name=_NAME,
-    rows=_string_schema("START:STOP from 0, such as 20:40; -10: for the last ten"),
+    rows=_string_schema("START:STOP from 0, such as 20:40; -10: for the last ten; query selects among these"),
     columns=_COLUMNS,
     query=_QUERY,
 )

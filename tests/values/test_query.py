@@ -119,6 +119,7 @@ VALID = (
         ("n << 9 > 1", f"query: `<<` is not valid here.{VALID}"),
         ("n @ n", f"query: `@` is not valid here.{VALID}"),
         ("@n > 1", f"query: it cannot be read: '@n > 1'.{VALID}"),
+        ("unit price > 3", f"'unit price > 3'. A column with a blank is written `unit price`.{VALID}"),
         ("n = 1", f"query: it cannot be read: 'n = 1'. Equality is ==.{VALID}"),
         ('city like "x"', "Write `and`, `or`; a text is searched with"),
         ("b'x' == city", f"query: b'x' is neither number nor text.{VALID}"),
