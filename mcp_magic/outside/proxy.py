@@ -103,6 +103,7 @@ class Proxy:
         self._changes = 0  # how often another kernel, or none, has come
         self._changed = asyncio.Event()
         self._requests: dict[Any, asyncio.Task[None]] = {}
+        self._writes: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._client = _Client()
 
@@ -113,11 +114,11 @@ class Proxy:
             async for line in lines:
                 messages = parsed(line)
                 if not messages and line.strip():
-                    self._start(self._send(refusal("a line is one JSON-RPC message", PARSE_ERROR)))
+                    self._send(refusal("a line is one JSON-RPC message", PARSE_ERROR))
                 for message in messages:
                     await self._receive(message)
-            if self._requests:  # as of a client that only sends a file of requests
-                await asyncio.wait({*self._requests.values()}, timeout=END_SECONDS)
+            if last := {*self._requests.values(), *self._writes}:  # as of a client that only sends a file of requests
+                await asyncio.wait(last, timeout=END_SECONDS)
         finally:
             watching.cancel()
             session, self._session = self._session, None
@@ -125,8 +126,14 @@ class Proxy:
                 await session.leave()
                 await session.close()
 
-    async def _send(self, message: Message) -> None:
-        line = json.dumps(message).encode() + b"\n"
+    def _send(self, message: Message) -> asyncio.Future[None]:
+        """Begin to write a message; who waits for that may be cancelled, and the line is written to its end."""
+        writing = self._start(self._write_line(json.dumps(message).encode() + b"\n"))
+        self._writes.add(writing)
+        writing.add_done_callback(self._writes.discard)
+        return asyncio.shield(writing)
+
+    async def _write_line(self, line: bytes) -> None:
         async with self._writing:
             with suppress(BrokenPipeError):  # the end of stdin follows
                 await asyncio.to_thread(self._write, line)
@@ -155,7 +162,7 @@ class Proxy:
         else:
             text = "a message has a method, and an id if it is to be answered; an answer has a result or an error"
             number = number if isinstance(number, str | int) else None
-            self._start(self._send(refusal(text, INVALID_REQUEST, number)))
+            self._send(refusal(text, INVALID_REQUEST, number))
 
     def _finish(self, number: Any, task: asyncio.Task[None]) -> None:
         if self._requests.get(number) is task:

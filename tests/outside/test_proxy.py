@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from mcp_types import ElicitResult
 
 from mcp_magic.flight import backoff
 from mcp_magic.outside import proxy
-from mcp_magic.outside.choice import none_serves
+from mcp_magic.outside.choice import Target, none_serves
+from mcp_magic.outside.proxy import Proxy
 from tests.support.processes import PYTHON
 from tests.support.scripted_kernel import scripted_kernel
 from tests.support.stdio_proxy import (
@@ -254,3 +257,24 @@ async def test_level_of_the_log_lasts_from_one_kernel_to_the_next(folder):
         for _ in range(2):
             async with scripted_kernel(folder) as kernel:
                 await until(lambda kernel=kernel: "logging/setLevel" in kernel.methods)
+
+
+async def test_line_of_a_cancelled_request_is_written_to_its_end(folder, monkeypatch):
+    monkeypatch.setattr(proxy, "END_SECONDS", 0.2)
+    begun: list[bytes] = []
+    is_read = threading.Event()
+
+    def write(line):
+        begun.append(line)
+        is_read.wait(60)
+
+    async def following():
+        yield json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+        await until(lambda: begun)
+        for message in ({"method": "notifications/cancelled", "params": {"requestId": 1}}, {"id": 2, "method": "ping"}):
+            yield json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+    await Proxy(Target((folder,)), write).run(following())
+    assert [json.loads(line)["id"] for line in begun] == [1]
+    is_read.set()
+    await until(lambda: len(begun) == 2)

@@ -12,9 +12,20 @@ import pytest
 from mcp_magic.outside import proxy, upstream
 from mcp_magic.outside.choice import Target, none_serves
 from mcp_magic.outside.proxy import Proxy
-from mcp_magic.outside.runtime import announce
+from mcp_magic.outside.runtime import announce, running_kernels
+from mcp_magic.outside.upstream import KernelSession
 from tests.support.scripted_kernel import scripted_kernel
-from tests.support.stdio_proxy import call, connected, initialize, notebook_folder, proxied, serving, text, tools
+from tests.support.stdio_proxy import (
+    call,
+    connected,
+    initialize,
+    modern,
+    notebook_folder,
+    proxied,
+    serving,
+    text,
+    tools,
+)
 from tests.support.waiting import until
 
 
@@ -123,3 +134,23 @@ async def test_kernel_that_does_not_begin_a_session_is_said_to_be_busy(folder, m
     said = f"a.ipynb in {folder} does not answer now: it runs what leaves no time for others. Try again later"
     assert said in written[0]["result"]["instructions"]
     assert said in written[1]["result"]["content"][0]["text"]
+
+
+async def test_requests_at_a_time_wait_for_a_connection(folder, monkeypatch):
+    monkeypatch.setattr(upstream, "MAX_CONNECTIONS", 3)
+
+    async def ask(number):
+        async for _ in session.exchange(modern(number, "ping")):
+            pass
+
+    async with scripted_kernel(folder, "ping") as kernel:
+        [running] = running_kernels()
+        session = KernelSession(running, kernel.token, "me")
+        requests = [asyncio.create_task(ask(number)) for number in range(10)]
+        for number, request in enumerate(requests):
+            sent = min(number + 3, 10)
+            await until(lambda sent=sent: kernel.methods.count("ping") == sent)
+            request.cancel()
+        await asyncio.gather(*requests, return_exceptions=True)
+        await session.close()
+    assert kernel.most <= 4, "a closed one may not be seen to be closed"
