@@ -56,6 +56,7 @@ from mcp_magic.loopback import CLIENT_HEADER
 from mcp_magic.loops import soon_on
 from mcp_magic.outside.changes import Changes
 from mcp_magic.outside.clients import Clients
+from mcp_magic.outside.edits import edited_names, with_edit
 from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions, Relay
 from mcp_magic.outside.kernel import PATIENCE_SECONDS, Kernel
 from mcp_magic.outside.listing import METHODS, Listings, with_handles, with_references
@@ -481,7 +482,10 @@ class KernelServer:
                 result = await caller.send(authorized, Relay(exchange))
         except ArgumentsError as error:
             raise readable_error(error, arguments, view, tool.input_schema, hide=self._secrets.hide) from None
-        return _unsigned(spilled(result, view, self._host.outputs.spill))
+        agreed = authorized.decision.arguments if authorized.decision is not None else None
+        names, spill = edited_names(prepared.arguments, agreed), self._host.outputs.spill
+        is_open = spill is not None or result.output_schema is None
+        return _unsigned(with_edit(spilled(result, view, spill), names, is_open=is_open))
 
     async def _call_own(self, tool: OwnTool, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
         exchange.enter("" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}")
@@ -498,8 +502,8 @@ class KernelServer:
         exchange.enter("")
         if not decision.approved:
             raise self._host.consent.refusal(request, decision)
-        if decision.arguments is not None:
-            own = str(decision.arguments["uri"])
+        if decision.arguments is not None and (agreed := str(decision.arguments["uri"])) != own:
+            own = uri = agreed  # the client sees that it has read another one
         with passed_on(connection, exchange):
             result = await connection.read(own)
         raw = spilled_resource(result, self._view(client), self._host.outputs.spill)

@@ -9,6 +9,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from mcp_magic import schema
 from mcp_magic.consent.consent import Request
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.outside.edits import edit_note, edited_names
 from mcp_magic.values.references import resolve_references
 from mcp_magic.values.shared import check_put
 
@@ -79,4 +80,6 @@ class PutValue:
         name = str(agreed["name"])
         shape = values.put(name, agreed["value"])
         text = f'{name} is a variable of the notebook now: {shape}. {{"$value": "{name}"}} refers to it.'
+        if names := edited_names(prepared, decision.arguments):
+            text = f"{edit_note(names)}\n{text}"
         return CallToolResult(content=[TextContent(text=text)])

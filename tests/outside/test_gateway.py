@@ -180,6 +180,14 @@ async def test_reading_a_resource_is_asked_about(math, mode):
     assert (record.asker, record.tool, record.arguments) == ("outside mcp", "resources/read", {"uri": "math://pi"})
 
 
+async def test_a_resource_chosen_instead_has_its_own_uri(math, mode):
+    other = Decision.approve(arguments={"uri": "math://table/2"})
+    math.consent.policy, math.consent.approver = "ask", Approver(other)
+    async with Client(KernelServer(math).server, mode=mode) as client:
+        [content] = (await client.read_resource("math://table/1")).contents
+    assert (content.text, content.uri) == ("table of 2", "math://table/2")
+
+
 async def test_prompts_and_completions_are_those_of_the_sessions(math, mode):
     math.consent.policy = "deny"
     async with Client(KernelServer(math).server, mode=mode) as client:

@@ -100,6 +100,29 @@ async def test_rules_see_the_values_and_the_audit_does_not(kernel, host):
     assert record.arguments["left"] == {"$value": "df", "is": "10,000 rows x 2 columns (id, price)"}
 
 
+@pytest.mark.parametrize("spill", [4000, None])
+async def test_an_agent_is_told_that_the_person_changed_its_call(spill, kernel, host, mode):
+    async def edit(request):
+        return Decision.approve(arguments={**request.arguments, "numbers": [31337.0]})
+
+    async def agree(request):
+        return Decision.approve(arguments=dict(request.arguments))
+
+    host.consent.policy, host.consent.approver, host.outputs.spill = "ask", edit, spill
+    async with Client(kernel.server, mode=mode) as client:
+        await client.list_tools()  # from here on the client validates structured content
+        arguments = {"numbers": {"$value": "df", "columns": ["price"], "rows": [0, 4]}}
+        answer = await client.call_tool("tables__total", arguments)
+        assert answer.content[0].text == "[the person changed the arguments before the call: numbers]"
+        assert "31337" in answer.content[1].text
+        assert answer.structured_content["result"] == 31337.0
+        # a program with a closed schema gets no other member
+        assert answer.structured_content.get("changed_arguments") == (None if spill is None else ["numbers"])
+        host.consent.approver = agree
+        answer = await client.call_tool("tables__total", arguments)
+        assert (texts(answer), answer.structured_content) == ("6.0", {"result": 6.0})
+
+
 async def test_what_the_question_showed_is_sent(kernel, host, space):
     async def approve(request):
         space["df"] = pd.DataFrame({"id": [7], "price": [7.0]})

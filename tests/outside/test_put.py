@@ -106,7 +106,8 @@ async def test_the_person_may_change_the_name(host, client, shared, space):
 
     host.consent.policy = "ask"
     host.consent.approver = approve
-    assert (await put(host, client, shared, name="joined", value=5)).startswith("mine is a variable")
+    told = await put(host, client, shared, name="joined", value=5)
+    assert told.startswith("[the person changed the arguments before the call: name]\nmine is a variable")
     assert (space["mine"], "joined" in space) == (5, False)
 
 
