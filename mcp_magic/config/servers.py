@@ -365,8 +365,21 @@ def make_entry(
     except RecursionError:
         problem = ConfigError(f"{source}: server {name!r}: nested too deeply")
     else:
-        return replace(entry, host=owner)
+        if not _leads_to_a_kernel(spec):
+            return replace(entry, host=owner)
+        disabled, problem = True, ConfigError(f"{source}: server {name!r}: {_FOR_AGENTS}")
     return ServerEntry(name, source, disabled=disabled, problem=problem, host=owner)
+
+
+_FOR_AGENTS = (
+    "it leads agents outside to the kernel, which does not connect to itself. To another kernel: "
+    "`%mcp connect -- python -m mcp_magic proxy --kernel NOTEBOOK`"
+)
+
+
+def _leads_to_a_kernel(spec: Spec) -> bool:
+    """Whether a server is our proxy, as `%mcp serve --kernel --to` writes it: its calls would go in a circle."""
+    return isinstance(spec, StdioSpec) and "-m mcp_magic proxy" in " ".join(spec.args)
 
 
 # The configuration files of MCP hosts, and the servers in them.

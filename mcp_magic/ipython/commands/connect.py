@@ -499,7 +499,7 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
     state = "disabled" if entry.disabled else "shadowed" if entry.shadowed_by else "ready"
     lack = missing_program(entry.spec) if isinstance(entry.spec, StdioSpec) else ""
     state = "missing" if lack and state == "ready" else state
-    row = {"server": entry.name, "state": "wrong" if entry.problem else state}
+    row = {"server": entry.name, "state": "wrong" if entry.problem and not entry.disabled else state}
     if entry.spec is not None:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
     if isinstance(entry.spec, StdioSpec) and entry.spec.sandbox is not None:

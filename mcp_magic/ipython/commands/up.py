@@ -70,8 +70,9 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     for entry in declaration.servers.values():
         if entry not in ready and not arguments.only:
-            problem = Problem(str(entry.problem)) if entry.problem else None
-            rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
+            problem = Problem(str(entry.problem)) if entry.problem and not entry.disabled else None
+            row = {"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem}
+            rows.append(row | ({"why": entry.reason} if entry.disabled and entry.problem else {}))
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
     notes += _remarks(declaration) + ([] if cell else shadowed(declaration, invocation.directory))
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, cell, host))]

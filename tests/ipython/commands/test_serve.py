@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_magic.errors import CassetteError, CommandError, TargetError
+from mcp_magic.errors import CassetteError, CommandError, ConfigError, TargetError
 from mcp_magic.loopback import listen
 from mcp_magic.outside.entries import proxy_table
 from tests.support.cassettes import written
@@ -90,6 +91,26 @@ async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
             assert not (magic.folder / name).is_file()
         await magic(refused.split("`")[1].removeprefix("%mcp "))
         assert "go with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
+    finally:
+        await magic("serve --stop")
+
+
+async def test_the_kernel_does_not_connect_to_itself(magic, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(magic.folder / "runtime"))
+    try:
+        await magic("serve --kernel --to .mcp.json")
+        (row,) = [row for row in await magic("up") if row["done"] != "leave"]
+        assert (row["server"], row["done"], row["problem"]) == ("kernel", "disabled", None)
+        assert row["why"].startswith("it leads agents outside to the kernel, which does not connect to itself.")
+        (row,) = await magic("connect --config .mcp.json")
+        assert row["state"] == "not started"
+        for line in ("connect kernel", "up --only kernel"):
+            refused = await magic.error(ConfigError, line)
+            assert ".mcp.json: server 'kernel': it leads agents outside to the kernel, which does not" in refused
+            assert len(refused.splitlines()) == 1
+        with closing(await magic("ui")) as explorer:
+            assert "kernel" not in explorer.servers.offered
+        assert "kernel" not in [row["server"] for row in await magic("servers")]
     finally:
         await magic("serve --stop")
 
