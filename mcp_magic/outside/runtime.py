@@ -141,8 +141,12 @@ def running_kernels() -> list[RunningKernel]:
     folder = _trusted_folder()
     if folder is None:
         return []
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:  # it was deleted meanwhile
+        return []
     kernels = []
-    for name in _names(folder):
+    for name in names:
         if (match := _FILE.fullmatch(name)) is None or (running := _read(folder, int(match[1]))) is None:
             continue
         if running.machine != socket.gethostname():
@@ -205,13 +209,6 @@ def folder_problem() -> str:
 
 def _trusted_folder() -> Path | None:
     return None if folder_problem() else runtime_folder()
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
 
 
 def _private_text(path: Path) -> str | None:
