@@ -7,6 +7,7 @@ client's next request goes on with the same exchange.
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from contextlib import ExitStack, suppress
@@ -53,6 +54,10 @@ BUSY = "the kernel runs a cell"  # what a request waits for that the kernel has 
 TASK = "the server works on it"  # what a call waits for whose server has made a task of it and says no more
 
 MAX_ITEMS = 1000  # progress and log messages that wait for a slow client; more are dropped
+MAX_MESSAGE = 2_000  # characters of a message with progress: more wait in memory for a client that is slow, 1,000 times
+
+MOST = 1e15  # of progress: beyond, it is no number of steps or bytes, and could not grow
+
 STEP = 1e-6  # what progress grows by where nothing else makes it grow: it must never stand still
 
 LEVEL = "mcp_magic log level"  # the key in the state of a connection of the level that its client has set
@@ -130,8 +135,10 @@ class Exchange:
             soon_on(self._loop, lambda: self._items.put_nowait(item))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass progress on."""
-        self._put_progress(_Progress(progress, total, message))
+        """Pass progress on; a server may send any number, also none that JSON has."""
+        amount = min(progress, MOST) if math.isfinite(progress) else 0.0
+        goal = total if total is not None and math.isfinite(total) else None
+        self._put_progress(_Progress(amount, goal, message))
 
     def enter_task(self, message: str) -> None:
         """Say that the request waits for a task of its server, which now says `message`, or ""."""
@@ -237,7 +244,8 @@ class Exchange:
 
     async def _report(self, item: _Progress) -> None:
         """Send progress, if the client wants it; it must grow each time."""
-        least = item.progress if self._reported is None else self._reported + STEP
+        before = self._reported
+        least = item.progress if before is None else max(before + STEP, math.nextafter(before, math.inf))
         self._reported = max(item.progress, least)
         await self.context.session.report_progress(self._reported, item.total, item.message)
 
@@ -269,18 +277,29 @@ class Exchange:
 
 
 class Relay(Progress):
-    """Passes the progress of a call on to an exchange, and what the server says of the task that it makes of it."""
+    """Passes the progress of a call on to an exchange, and what the server says of the task that it makes of it.
 
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange.progressed)
+    Its texts are cut, and secrets masked: `hide` does that.
+    """
+
+    def __init__(self, exchange: Exchange, hide: Callable[[str], str]) -> None:
+        super().__init__(self._pass_on)
         self._exchange = exchange
+        self._hide = hide
+
+    async def _pass_on(self, progress: float, total: float | None, message: str | None) -> None:
+        await self._exchange.progressed(progress, total, None if message is None else self._short(message))
+
+    def _short(self, message: str) -> str:
+        # masked before it is cut: half of a secret is secret, too
+        return self._hide(message[: 2 * MAX_MESSAGE])[:MAX_MESSAGE]
 
     def task_changed(self, call: Call, state: TaskState) -> None:
         """Pass a state of the task on, unless it is the last."""
         if state.status in FINAL:
             self._exchange.enter("")
         else:
-            self._exchange.enter_task(state.message)
+            self._exchange.enter_task(self._short(state.message))
 
 
 class OpenQuestions:

@@ -48,7 +48,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_magic._sdk import connection_of
 from mcp_magic.calls.call import Call
-from mcp_magic.config.masking import Masker
+from mcp_magic.config.masking import Masker, estimated_size
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from mcp_types import ServerCapabilities
 
     from mcp_magic._host import Host
-    from mcp_magic.config.specs import Spec
     from mcp_magic.outside.clients import Client
     from mcp_magic.outside.offer import Item
     from mcp_magic.session.connection import Connection
@@ -107,6 +106,10 @@ cell, calls wait."""
 
 BROKEN = "the kernel's server failed; what was called may have run. The log of the kernel says why."
 
+MAX_ERROR = 20_000  # characters of an error, and of its data, which is left out above that
+
+MAX_COMPLETION = 1_000  # characters of a completion; longer ones are left out
+
 DENIED = -32000  # the JSON-RPC code of a refusal, where there is no result that could say it
 
 READING = Tool(
@@ -132,8 +135,9 @@ class OwnTool(Protocol):
 class Reading:
     """A tool that reads values; each call is in the audit."""
 
-    def __init__(self, tool: ValueTool, host: Host) -> None:
+    def __init__(self, tool: ValueTool, host: Host, hide: Callable[[str], str]) -> None:
         self.tool = tool.tool
+        self._hide = hide
         self._answer = tool.answer
         self._host = host
 
@@ -143,7 +147,7 @@ class Reading:
         try:
             content = self._answer(arguments, values)
         except MCPMagicError as error:
-            note(str(error))
+            note(self._hide(str(error)))  # it names columns, which may be secrets
             raise
         note()
         return CallToolResult(content=content)
@@ -154,15 +158,25 @@ class SessionSecrets:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._specs: list[Spec] = []
+        self._known: list[object] = []  # specs, each with the set of what its references stood for
         self._masker = Masker(())
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets of the sessions."""
         specs = [connection.spec for connection in self._host.connections.values()]
-        if len(specs) != len(self._specs) or any(map(operator.is_not, specs, self._specs)):
-            self._specs, self._masker = specs, Masker(frozenset[str]().union(*(spec.secrets for spec in specs)))
+        known: list[object] = [part for spec in specs for part in (spec, spec.secret_values.values)]
+        if len(known) != len(self._known) or any(map(operator.is_not, known, self._known)):
+            # in this order, for others read it from other threads
+            self._masker = Masker(frozenset[str]().union(*(spec.secrets for spec in specs)))
+            self._known = known
         return self._masker.hide(text)
+
+    def data(self, data: Any) -> Any:
+        """Return JSON of an error without the secrets; None if it is more than an error can have."""
+        if data is None or estimated_size(data) > MAX_ERROR:
+            return None
+        self.hide("")  # with the secrets of now
+        return self._masker.mask_value(data)
 
 
 class _LowLevel(Server[Any]):
@@ -390,9 +404,9 @@ class KernelServer:
         try:
             result = await self._request(context, params, work)
         except ProtocolError as error:
-            raise MCPError(error.code, str(error), error.data) from None
+            raise self._of_server(error) from None
         except MCPMagicError as error:  # something that the agent can read and do something about
-            result = _error_result(error.whole)
+            result = _error_result(self._words(error.whole))
         except MCPError:
             raise
         except Exception:
@@ -429,7 +443,8 @@ class KernelServer:
             values = await self._session(connection).complete(
                 reference, params.argument.name, params.argument.value, others
             )
-            return CompleteResult(completion=Completion(values=values[:100], has_more=len(values) > 100))
+            fitting = [self._secrets.hide(value) for value in values if len(value) <= MAX_COMPLETION][:100]
+            return CompleteResult(completion=Completion(values=fitting, has_more=len(fitting) < len(values)))
 
         return await self._passed(self._request(context, params, work))
 
@@ -445,16 +460,25 @@ class KernelServer:
         try:
             return await answer
         except ProtocolError as error:
-            raise MCPError(error.code, str(error), error.data) from None
+            raise self._of_server(error) from None
         except DeniedError as error:
-            raise MCPError(DENIED, error.whole) from None
+            raise MCPError(DENIED, self._words(error.whole)) from None
         except MCPMagicError as error:
-            raise MCPError(INTERNAL_ERROR, error.whole) from None
+            raise MCPError(INTERNAL_ERROR, self._words(error.whole)) from None
         except MCPError:
             raise
         except Exception:
             logger.exception("a request of an outside client failed")
             raise MCPError(INTERNAL_ERROR, BROKEN) from None
+
+    def _words(self, text: str) -> str:
+        """Return the text of an error for a client: names of columns and words of servers may be secrets, or long."""
+        text = self._secrets.hide(text)
+        rest = f"\n[cut here; the error has {len(text):,} characters]" if len(text) > MAX_ERROR else ""
+        return text[:MAX_ERROR] + rest
+
+    def _of_server(self, error: ProtocolError) -> MCPError:
+        return MCPError(error.code, self._words(str(error)), self._secrets.data(error.data))
 
     # On the kernel's loop
 
@@ -479,7 +503,7 @@ class KernelServer:
             authorized = await caller.authorize(prepared)
             exchange.enter("")
             with passed_on(connection, exchange):
-                result = await caller.send(authorized, Relay(exchange))
+                result = await caller.send(authorized, Relay(exchange, connection.spec.masked))
         except ArgumentsError as error:
             raise readable_error(error, arguments, view, tool.input_schema, hide=self._secrets.hide) from None
         agreed = authorized.decision.arguments if authorized.decision is not None else None
@@ -528,7 +552,7 @@ class KernelServer:
         return self._values.of(client.key, client.name)
 
     def _readings(self) -> list[Reading]:
-        return [Reading(tool, self._host) for tool in value_tools(hide=self._secrets.hide)]
+        return [Reading(tool, self._host, self._secrets.hide) for tool in value_tools(hide=self._secrets.hide)]
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

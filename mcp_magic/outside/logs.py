@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from mcp_magic.config.masking import Masker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,11 +27,12 @@ def passed_on(connection: Connection, exchange: Exchange) -> Iterator[None]:
     Over stdio a message does not name its call. If other requests are under way in the session, nobody gets it: it may
     be about the call of another client, or of the person.
     """
+    masker = Masker(connection.spec.secrets)
 
     def take(message: LogMessage) -> None:
         cause = _exchange.get()
         if message.logger != OWN and (cause is exchange or (cause is None and connection.in_flight == 1)):
-            exchange.log(message.level, message.logger, message.data)
+            exchange.log(message.level, masker.hide(message.logger), masker.mask_value(message.data))
 
     watchers = connection.notices.logs.watchers
     token = _exchange.set(exchange)

@@ -25,7 +25,8 @@ class _Session:
     """A session that is open.
 
     Attributes:
-        in_flight: What is in flight, by HTTP method: requests are `POST`, the stream for announcements is `GET`.
+        in_flight: What is in flight, by HTTP method: requests are `POST`, the stream for announcements is `GET`. A
+            request is in flight once it has come whole: one that never ends keeps no session.
         last: When it was used last; an open stream is no use.
     """
 
@@ -71,37 +72,45 @@ class BoundedSessions:
 
     async def _open(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request without a session, which may open one."""
-        opened: _Session | None = None
 
         async def watch(message: Any) -> None:
-            nonlocal opened
             if message["type"] == "http.response.start" and message["status"] < 400:
                 key = dict(message.get("headers") or ()).get(HEADER)
                 if key is not None:
                     opened = self._sessions[key] = _Session(Counter(), self._clock())
+                    await self._make_room(opened, scope)  # before the client learns that it has one
             await send(message)
 
-        try:
-            await self._app(scope, receive, watch)
-        finally:
-            if opened is not None:
-                await self._make_room(opened, scope)
+        await self._app(scope, receive, watch)
 
     async def _use(self, session: _Session, key: bytes, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request of a session, which may end it."""
+        method, has_begun = scope["method"], False
+
+        async def take() -> Any:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                begin()
+            return message
 
         async def watch(message: Any) -> None:
+            begin()
             if message["type"] == "http.response.start" and (message["status"] == 404 or method == "DELETE"):
                 self._sessions.pop(key, None)
             await send(message)
 
-        method = scope["method"]
-        session.in_flight[method] += 1
+        def begin() -> None:
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                session.in_flight[method] += 1
+
         session.last = self._clock()
         try:
-            await self._app(scope, receive, watch)
+            await self._app(scope, take, watch)
         finally:
-            session.in_flight[method] -= 1
+            if has_begun:
+                session.in_flight[method] -= 1
             if method == "POST":
                 session.last = self._clock()
 

@@ -9,7 +9,7 @@ schema that is listed requires nothing at its root, and has a member that says w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_types import CallToolResult, PromptMessage, TextContent, TextResourceContents
 
@@ -26,11 +26,13 @@ from mcp_magic.results.results import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from mcp_types import GetPromptResult, ReadResourceResult
+    from mcp_types import GetPromptResult, ReadResourceResult, Result
 
     from mcp_magic.results.content import Media
     from mcp_magic.results.results import PromptResult, ResourceResult
     from mcp_magic.values.shared import ClientValues
+
+Raw = TypeVar("Raw", bound="Result")
 
 MEMBER = "spilled"  # of the structured content of an answer that is too large
 
@@ -39,6 +41,12 @@ READER = "read_value"
 MAX_MEDIA = 5_000_000  # characters of base64 of images and audio in one answer, and of views: as much as one image
 
 MAX_HANDLES = 10  # messages of one prompt that get a handle; more are left out
+
+MAX_BLOCKS = 1_000  # blocks of one answer, parts of a resource, messages of a prompt; more are left out
+
+USUAL_BLOCK = 200  # characters that a block has besides its text or data, which are not counted
+
+MAX_HEAD = 8_000  # characters of what stands for a large answer: names of tables and columns have any length
 
 MAX_LINES = 20  # lines about what is left out of one answer
 
@@ -66,11 +74,14 @@ def spilled(result: ToolResult, values: ClientValues, tokens: int | None) -> Cal
     if tokens is None:
         return raw
     limit = tokens * CHARACTERS_A_TOKEN
+    raw = _with_short_meta(raw, limit)
     texts = texts_of(result)
-    characters = sum(map(len, texts))
+    characters = sum(map(len, texts)) + sum(_extra(block) for block in raw.content if text_of(block) is not None)
     if raw.structured_content is not None:
         characters = max(characters, len(json_text(raw.structured_content)))
     excess = _excess([block for block in raw.content if text_of(block) is None], limit)
+    if len(raw.content) - len(excess) > MAX_BLOCKS:
+        characters = max(characters, limit + 1)
     if characters <= limit and not excess:
         return raw
     handle = "" if result.is_error else values.keep(result)
@@ -95,9 +106,10 @@ def spilled_resource(result: ResourceResult, values: ClientValues, tokens: int |
     if tokens is None:
         return raw
     limit = tokens * CHARACTERS_A_TOKEN
+    raw = _with_short_meta(raw, limit)
     texts = {id(part): _size(part)[0] for part in raw.contents if _is_text(part)}
     excess = _excess([part for part in raw.contents if id(part) not in texts], limit)
-    is_long = sum(texts.values()) > limit
+    is_long = sum(texts.values()) > limit or len(texts) > MAX_BLOCKS
     if not is_long and not excess:
         return raw
     handle = values.keep(result)
@@ -112,7 +124,13 @@ def spilled_resource(result: ResourceResult, values: ClientValues, tokens: int |
 def spilled_prompt(result: PromptResult, values: ClientValues, tokens: int | None) -> GetPromptResult:
     """Return the messages of a prompt for a client: as they are, or a head and a handle for each of the longest."""
     raw = result.raw
-    excess = set() if tokens is None else _excess([m.content for m in raw.messages], tokens * CHARACTERS_A_TOKEN)
+    if tokens is None:
+        return raw
+    limit = tokens * CHARACTERS_A_TOKEN
+    raw = _with_short_meta(raw, limit)
+    if raw.description is not None and len(raw.description) > limit:
+        raw = raw.model_copy(update={"description": f"{raw.description[:limit]} [cut here]"})
+    excess = _excess([message.content for message in raw.messages], limit)
     if not excess:
         return raw
     messages: list[PromptMessage] = []
@@ -140,7 +158,8 @@ def _placeholder(block: Any, prompt: PromptResult, values: ClientValues) -> Text
 
 def _head(result: ToolResult | ResourceResult, handle: str) -> str:
     advice = f'{{"$value": "{handle}"}} puts it into the arguments of a tool, without reading it.'
-    return f"{outline(result, handle, READER)}\n{advice}"
+    text = outline(result, handle, READER)
+    return f"{text if len(text) <= MAX_HEAD else f'{text[:MAX_HEAD]} [cut here]'}\n{advice}"
 
 
 def _is_text(contents: Any) -> bool:
@@ -157,20 +176,36 @@ def _size(item: Any) -> tuple[int, bool]:
     """Return the characters of a content block, or of contents of a resource, and whether it is media."""
     contents = getattr(item, "resource", item)
     if isinstance(text := getattr(contents, "text", None), str):
-        return len(text), _is_view(contents)
+        return len(text) + _extra(item), _is_view(contents)
     data = getattr(contents, "blob", None) or getattr(contents, "data", None)
     if isinstance(data, str):
-        return len(data), mime(contents.mime_type or "").startswith(("image/", "audio/"))
+        return len(data) + _extra(item), mime(contents.mime_type or "").startswith(("image/", "audio/"))
     return len(item.model_dump_json()), False
+
+
+def _extra(item: Any) -> int:
+    """Return the characters of an item besides its text or data, such as of `_meta`, but for what is usual."""
+    payload = {"text", "data", "blob"}
+    members = item.model_dump_json(exclude=payload | {"resource"}, exclude_none=True)
+    contents = getattr(item, "resource", None)
+    rest = "" if contents is None else contents.model_dump_json(exclude=payload, exclude_none=True)
+    return max(len(members) + len(rest) - USUAL_BLOCK, 0)
+
+
+def _with_short_meta(raw: Raw, limit: int) -> Raw:
+    """Return an answer without its `_meta` if that has more characters than an answer can have."""
+    return raw.model_copy(update={"meta": None}) if raw.meta and len(json_text(raw.meta)) > limit else raw
 
 
 def _excess(items: Sequence[Any], limit: int) -> set[int]:
     """Return the ids of those that do not fit; the smallest come first, so that a large one takes no other's room."""
     room = {False: limit, True: MAX_MEDIA}
     excess: set[int] = set()
+    count = 0
     for item in sorted(items, key=_size):
         size, is_media = _size(item)
-        if size <= room[is_media]:
+        if size <= room[is_media] and count < MAX_BLOCKS:
+            count += 1
             room[is_media] -= size
         else:
             excess.add(id(item))

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names, plural
@@ -127,8 +128,10 @@ class Reader:
         return "\n".join([f"[{'; '.join([note, *notes])}]", part.text])
 
     def head(self, table: Table, count: int) -> str:
-        """Return the first rows of a table, as many as fit."""
-        return self._part(table, range(min(count, len(table))), table.positions(())).text
+        """Return the first rows of a table, as many as fit, and of many columns the first."""
+        ends = accumulate(len(self._name(table, position)) + 1 for position in range(len(table.columns)))
+        fitting = sum(1 for _ in takewhile(lambda end: end <= self.limit, ends))
+        return self._part(table, range(min(count, len(table))), range(max(fitting, 1))[: len(table.columns)]).text
 
     def _selection(
         self, table: Table, span: range, positions: Sequence[int], query: str, search: str
@@ -348,6 +351,8 @@ def part_of(value: Any, path: str, name: str) -> tuple[Any, bool]:
         parts = parts_of(value)
         keys = (key for key in parts if f"{path}.".startswith(f"{key}."))  # a key may have dots itself
         key = max(keys, key=len, default=path.partition(".")[0])
+        if key not in parts and is_masked:
+            raise ArgumentsError(f"{one_line(name, 60)} has no such part; the names there are masked")
         if key not in parts:
             near = did_you_mean(key, parts)
             there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else _no_parts(value)

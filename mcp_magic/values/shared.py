@@ -331,10 +331,10 @@ class SharedValues:
         self._announce()
 
     def next_handle(self) -> str:
-        """Return a name for an answer, `result_3`, which no variable has."""
+        """Return a name for an answer, `result_3`, which no variable has, and none that the person has shared had."""
         while True:
             self._answers += 1
-            if (name := f"result_{self._answers}") not in self._namespace:
+            if (name := f"result_{self._answers}") not in self._namespace and name not in self._names:
                 return name
 
     def forget(self, client: str) -> None:

@@ -17,7 +17,7 @@ from mcp_magic.outside.exchange import TASK
 from mcp_magic.outside.gateway import KernelServer
 from mcp_magic.outside.spill import listed_output_schema
 from mcp_magic.values.shared import SharedValues
-from tests.support import holding_server
+from tests.support import holding_server, telling_server
 from tests.support.hosts import host as host
 from tests.support.outside import served
 from tests.support.persons import Approver
@@ -218,10 +218,62 @@ async def test_progress_reaches_the_client(math, mode):
     assert steps == [(step, 3, f"step {step}") for step in range(3)]
 
 
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_what_else_a_server_says_is_cut_and_masked(host, mode):
+    key, steps, logs = telling_server.KEY, [], []
+    host.consent.policy = "auto"
+    await host.connect([sys.executable, telling_server.__file__], name="telling", env={"API_KEY": key})
+
+    async def progressed(progress, total, message):
+        steps.append((progress, message))
+
+    async def logged(message):
+        logs.append(message.data)
+
+    async with Client(KernelServer(host).server, mode=mode, logging_callback=logged) as client:
+        meta = {"io.modelcontextprotocol/logLevel": "info"} if mode == "auto" else None
+        with pytest.raises(MCPError) as told:
+            await client.call_tool("telling__tell", {}, progress_callback=progressed, meta=meta)
+        with pytest.raises(MCPError) as much:
+            await client.call_tool("telling__tell_much", {})
+        completed = await client.complete(PromptReference(name="telling__ask"), {"name": "word", "value": ""})
+    assert [message[:7] for _, message in steps] == ["*** xxx", "next"]
+    assert len(steps[0][1]) == 2_000
+    assert steps[0][0] < steps[1][0]
+    assert logs == [{"text": "***"}]
+    assert told.value.error.data == {"text": "***"}
+    assert "telling:tell: *** xxx" in told.value.error.message
+    assert len(told.value.error.message) < 21_000
+    assert (much.value.error.code, much.value.error.data) == (-32001, None)
+    assert completed.completion.values == ["***"]
+
+
+async def test_an_error_names_no_secret_of_a_server(host, mode):
+    key = telling_server.KEY
+    host.consent.policy = "auto"
+    await host.connect([sys.executable, telling_server.__file__], name="telling", env={"API_KEY": key})
+    values = SharedValues({"rows": [{key: 1, "a": 2}], "config": {key: {"a": 1}}})
+    values.share("rows", "config")
+    async with Client(KernelServer(host, values).server, mode=mode) as client:
+        for arguments in ({"name": "rows", "columns": ["b"]}, {"name": "rows", "query": "b > 1"}, {"name": "config.b"}):
+            answer = texts(await client.call_tool("read_value", arguments))
+            assert "There are: ***" in answer
+            put = {"name": "b", "value": {"$value": arguments["name"], **arguments}}
+            del put["value"]["name"]
+            assert "There are: ***" in texts(await client.call_tool("put_value", put))
+        host["telling"].spec.secret_values.add(["s3cr3t-of-later"])
+        values.share_all()
+        assert "'s3cr3t" not in texts(await client.call_tool("read_value", {"name": "rows.s3cr3t-of-later"}))
+    assert key not in repr(host.consent.audit.records)
+
+
 async def test_call_that_becomes_a_task_tells_how_far_it_is(host, connect, mode):
-    script = Scripted(state(statusMessage="step 1 of 2"), state(statusMessage="step 2 of 2"), done("built main"))
+    script = Scripted(
+        state(statusMessage="step 1 of 2 with s3cr3t-of-ci"), state(statusMessage="step 2 of 2"), done("built main")
+    )
     await connect(script)
     host.consent.policy, messages = "auto", []
+    host["ci"].spec.secret_values.add(["s3cr3t-of-ci"])
 
     async def progressed(progress, total, message):
         messages.append(message)
@@ -229,7 +281,11 @@ async def test_call_that_becomes_a_task_tells_how_far_it_is(host, connect, mode)
     async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
         result = await client.call_tool("ci__build", {"ref": "main"}, progress_callback=progressed)
     assert (texts(result), result.is_error) == ("built main", False)
-    assert [message for message in messages if ", for " not in message] == [TASK, "step 1 of 2", "step 2 of 2"]
+    assert [message for message in messages if ", for " not in message] == [
+        TASK,
+        "step 1 of 2 with ***",
+        "step 2 of 2",
+    ]
     assert script.params("tools/call") == [{"name": "build", "arguments": {"ref": "main"}}]
 
 

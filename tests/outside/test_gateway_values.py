@@ -176,6 +176,18 @@ async def test_an_error_quotes_nothing_that_is_masked(reference, host_of_tables)
     assert "s3cr3t" not in texts(answer)
 
 
+@pytest.mark.parametrize("query", ["value == 's3cr3t'", "value == 'other'", "value > 3", "none > 3"])
+async def test_no_query_and_no_error_asks_what_is_masked(query, host_of_tables):
+    values = SharedValues({"config": {"credentials": {"user": "s3cr3t", "pin": "1"}}})
+    values.share("config")
+    async with Client(KernelServer(host_of_tables, values).server) as client:
+        reference = {"$value": "config.credentials", "query": query}
+        answer = texts(await client.call_tool("tables__echo", {"text": "a", "data": reference}))
+        assert answer == "data: config.credentials is masked: it is passed on whole, without a selection"
+        answer = texts(await client.call_tool("read_value", {"name": "config.credentials.none"}))
+        assert answer == "config has no such part; the names there are masked"
+
+
 async def test_two_clients_do_not_read_each_others_values(kernel):
     async with served(kernel) as url, Client(url, client_info=Implementation(name="one", version="1")) as one:
         await one.call_tool("tables__customers", {"count": 2_000})

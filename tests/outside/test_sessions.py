@@ -94,6 +94,23 @@ async def test_session_with_an_open_stream_ends_after_those_without(host, http):
                 assert [await client.is_there() for client in clients] == [False, False, True, True]
 
 
+async def test_unfinished_requests_keep_no_session(host, http):
+    async with served(KernelServer(host), max_sessions=2) as url:
+        place = httpx2.URL(url)
+        opened = []
+        for _ in range(8):
+            client = Old(http, url)
+            assert await client.begin() == 200
+            headers = {**client.headers, "Host": place.netloc.decode(), "Content-Length": "100"}
+            lines = [f"POST {place.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", "{"]
+            _, writer = await asyncio.open_connection(place.host, place.port)
+            writer.write("\r\n".join(lines).encode())
+            await writer.drain()
+            opened.append(writer)
+        for writer in opened:
+            writer.close()
+
+
 class Application:
     """An endpoint that opens a session for a request without one, and ends one when it is told to."""
 

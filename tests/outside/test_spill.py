@@ -223,3 +223,41 @@ async def test_a_client_that_validates_takes_both(shared, mode):
         await client.list_tools()
         assert (await client.call_tool("list", {})).structured_content == small
         assert (await client.call_tool("list", {"all": 1})).structured_content == {MEMBER: {"handle": "result_2"}}
+
+
+LONG = "x" * 100_000
+
+
+def blocks(count, block):
+    return CallToolResult(content=[block.model_copy() for _ in range(count)])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        CallToolResult(content=[TextContent(text="a")], _meta={"more": LONG}),
+        CallToolResult(content=[TextContent(text="a", _meta={"more": LONG})]),
+        CallToolResult(content=[ImageContent(data="AAAA", mime_type=f"image/{LONG * 60}")]),
+        CallToolResult(content=[EmbeddedResource(resource=TextResourceContents(uri=f"x://{LONG}", text="a"))]),
+        blocks(20_000, TextContent(text="")),
+        blocks(20_000, ImageContent(data="", mime_type="image/png")),
+        CallToolResult(content=[], structured_content={"rows": [{f"column {n}": 1 for n in range(20_000)}]}),
+        CallToolResult(content=[], structured_content={"a" * 100_000: ROWS, "b" * 100_000: ROWS}),
+    ],
+    ids=range(8),
+)
+def test_an_answer_is_small_whatever_its_parts_are(raw, shared):
+    answered = spilled(ToolResult(raw, server="crm", tool="list"), shared.of("1"), 4000)
+    assert len(answered.model_dump_json(by_alias=True, exclude_none=True)) < 70_000
+    assert answered.content
+
+
+def test_resources_and_prompts_are_small(shared):
+    client = shared.of("1")
+    contents = [TextResourceContents(uri=f"x://{LONG}", text="a"), TextResourceContents(uri="x://a", text="")]
+    for parts in (contents, [contents[1].model_copy() for _ in range(20_000)]):
+        read = ResourceResult(ReadResourceResult(contents=parts), server="crm", uri="x://a")
+        assert len(spilled_resource(read, client, 4000).model_dump_json()) < 2_000
+    messages = [PromptMessage(role="user", content=TextContent(text="")) for _ in range(20_000)]
+    prompt = PromptResult(GetPromptResult(messages=messages, description=LONG), server="crm", prompt="p")
+    assert len(spilled_prompt(prompt, client, 4000).model_dump_json(exclude_none=True)) < 100_000

@@ -341,3 +341,12 @@ def test_what_is_put_is_bounded(shared, space):
     assert refusal(one.put, "sparse", sparse).startswith("sparse: 4,000 rows x 4,000 columns, of which 4,000 cells")
     assert "big" not in space
     assert "sparse" not in space
+
+
+def test_a_handle_is_no_name_that_was_shared(space):
+    shared = SharedValues(space)
+    space["result_1"] = [1]
+    shared.share("result_1")
+    del space["result_1"]
+    assert shared.of("1").keep([2]) == "result_2"
+    assert shared.of("2").names() == ()
