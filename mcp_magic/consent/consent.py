@@ -582,7 +582,8 @@ class Consent:
             else:
                 arguments = schema.json_arguments(decision.arguments)
         except ArgumentsError as error:
-            return Decision.deny(f"the changed arguments do not fit: {error}", by="check")
+            details = "" if request.values else f": {error}"  # it quotes values, and those by reference may be masked
+            return Decision.deny(f"the changed arguments do not fit{details}", by="check")
         rule = self.rule_for(replace(request, arguments=arguments))
         if rule is not None and rule.action == "deny":
             return Decision.deny(rule.reason, by=f"rule `{rule}`")

@@ -68,7 +68,7 @@ from mcp_magic.outside.runtime import KERNEL
 from mcp_magic.outside.sessions import MAX_SESSIONS, BoundedSessions
 from mcp_magic.outside.spill import spilled, spilled_prompt, spilled_resource
 from mcp_magic.results.results import META as CRASH
-from mcp_magic.values.references import readable_error, resolve_references
+from mcp_magic.values.references import has_masked, readable_error, resolve_references
 from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tools import ValueTool, value_tools
 
@@ -496,12 +496,20 @@ class KernelServer:
             is_shown=False,
             values=resolved.references,
         )
-        caller = self._host.caller
+        caller, problem = self._host.caller, None
         try:
-            prepared = await caller.prepare(call)
+            try:
+                prepared = await caller.prepare(call)
+            except ArgumentsError as error:
+                if not has_masked(resolved, arguments, view, tool.input_schema, hide=self._secrets.hide):
+                    raise
+                # whether a masked value fits would tell what it holds: the person is asked as if it did
+                problem, prepared = error, await caller.prepare(call, validate=False)
             exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
             authorized = await caller.authorize(prepared)
             exchange.enter("")
+            if problem is not None and (authorized.decision is None or authorized.decision.arguments is None):
+                raise problem
             with passed_on(connection, exchange):
                 result = await caller.send(authorized, Relay(exchange, connection.spec.masked))
         except ArgumentsError as error:

@@ -221,6 +221,23 @@ def resolve_references(
     return Resolved(replaced, tuple(resolution.references))
 
 
+def has_masked(
+    resolved: Resolved,
+    arguments: Mapping[str, Any],
+    values: Values,
+    schema: Mapping[str, Any],
+    *,
+    hide: Callable[[str], str] = str,
+) -> bool:
+    """Whether values that were put in have parts that the client of the references would read masked."""
+    if not resolved.references:
+        return False
+    try:
+        return resolve_references(arguments, values, schema, hide=hide, masks=True).arguments != resolved.arguments
+    except ArgumentsError:  # a mask takes less room or more than what it hides
+        return True
+
+
 def readable_error(
     error: ArgumentsError,
     arguments: Mapping[str, Any],
@@ -231,7 +248,7 @@ def readable_error(
 ) -> ArgumentsError:
     """Return the error of a tool's schema about arguments with references, as their client may read it.
 
-    Such an error quotes values, and nobody was asked: it is that of the values as they are masked for a reader.
+    Such an error quotes values: it is that of the values as they are masked for a reader.
     """
     try:
         resolved = resolve_references(arguments, values, schema, hide=hide, masks=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Implementation
+from pydantic import Field
 
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
@@ -186,6 +187,62 @@ async def test_no_query_and_no_error_asks_what_is_masked(query, host_of_tables):
         assert answer == "data: config.credentials is masked: it is passed on whole, without a selection"
         answer = texts(await client.call_tool("read_value", {"name": "config.credentials.none"}))
         assert answer == "config has no such part; the names there are masked"
+
+
+@pytest.fixture
+async def guess(host):
+    """Returns what an agent reads when it passes a masked value to a tool that takes only texts which begin with h."""
+    server = MCPServer("guesser", log_level="ERROR")
+
+    @server.tool()
+    def guess(key: Annotated[str, Field(pattern="^h")]) -> str:
+        return f"{len(key)} characters"
+
+    await host.connect(server, name="guesser")
+    space = {"config": {"api_key": "hunter2", "password": "xylophone"}}
+    values = SharedValues(space)
+    values.share("config")
+
+    async def call(name: str) -> str:
+        async with Client(KernelServer(host, values).server) as client:
+            arguments = {"key": {"$value": f"config.{name}"}}
+            return texts(await client.call_tool("guesser__guess", arguments)).replace(name, "NAME")
+
+    return call
+
+
+async def test_the_schema_of_a_tool_does_not_ask_what_is_masked(guess, host):
+    questions = []
+
+    async def refuse(request):
+        questions.append(request.name)
+        return Decision.deny("no")
+
+    host.consent.policy = "deny"
+    assert "denied" in await guess("api_key")
+    assert await guess("api_key") == await guess("password")
+    host.consent.policy, host.consent.approver = "ask", refuse
+    assert await guess("api_key") == await guess("password")
+    assert questions == ["guesser:guess"] * 2
+
+
+async def test_a_masked_value_that_does_not_fit_is_told_once_the_person_has_agreed(guess, host):
+    edits = {}
+
+    async def agree(request):
+        return Decision.approve(arguments=edits or None)
+
+    host.consent.policy, host.consent.approver = "ask", agree
+    assert await guess("api_key") == "7 characters"
+    told = await guess("password")
+    assert told.startswith("key")
+    assert "xylophone" not in told
+    edits["key"] = "hello"
+    assert (await guess("password")).endswith("5 characters")
+    edits["key"] = "xylophone"
+    told = await guess("password")
+    assert "the changed arguments do not fit" in told
+    assert "xylophone" not in told
 
 
 async def test_two_clients_do_not_read_each_others_values(kernel):
