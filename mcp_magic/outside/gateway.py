@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import operator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -48,7 +47,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_magic._sdk import connection_of
 from mcp_magic.calls.call import Call
-from mcp_magic.config.masking import Masker, estimated_size
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
@@ -61,6 +59,7 @@ from mcp_magic.outside.exchange import LEVEL, Exchange, OpenQuestions, Relay
 from mcp_magic.outside.kernel import PATIENCE_SECONDS, Kernel
 from mcp_magic.outside.listing import METHODS, Listings, with_handles, with_references
 from mcp_magic.outside.logs import passed_on
+from mcp_magic.outside.masking import SessionSecrets
 from mcp_magic.outside.offer import Offer
 from mcp_magic.outside.put import PutValue
 from mcp_magic.outside.questions import client_answers
@@ -106,7 +105,6 @@ cell, calls wait."""
 
 BROKEN = "the kernel's server failed; what was called may have run. The log of the kernel says why."
 
-MAX_ERROR = 20_000  # characters of an error, and of its data, which is left out above that
 
 MAX_COMPLETION = 1_000  # characters of a completion; longer ones are left out
 
@@ -151,32 +149,6 @@ class Reading:
             raise
         note()
         return CallToolResult(content=content)
-
-
-class SessionSecrets:
-    """The secrets of a host's sessions: what masks them is made when these change, and not for each cell of a table."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._known: list[object] = []  # specs, each with the set of what its references stood for
-        self._masker = Masker(())
-
-    def hide(self, text: str) -> str:
-        """Return a text without the secrets of the sessions."""
-        specs = [connection.spec for connection in self._host.connections.values()]
-        known: list[object] = [part for spec in specs for part in (spec, spec.secret_values.values)]
-        if len(known) != len(self._known) or any(map(operator.is_not, known, self._known)):
-            # in this order, for others read it from other threads
-            self._masker = Masker(frozenset[str]().union(*(spec.secrets for spec in specs)))
-            self._known = known
-        return self._masker.hide(text)
-
-    def data(self, data: Any) -> Any:
-        """Return JSON of an error without the secrets; None if it is more than an error can have."""
-        if data is None or estimated_size(data) > MAX_ERROR:
-            return None
-        self.hide("")  # with the secrets of now
-        return self._masker.mask_value(data)
 
 
 class _LowLevel(Server[Any]):
@@ -404,9 +376,9 @@ class KernelServer:
         try:
             result = await self._request(context, params, work)
         except ProtocolError as error:
-            raise self._of_server(error) from None
+            raise self._secrets.error(error) from None
         except MCPMagicError as error:  # something that the agent can read and do something about
-            result = _error_result(self._words(error.whole))
+            result = _error_result(self._secrets.text(error.whole))
         except MCPError:
             raise
         except Exception:
@@ -460,25 +432,16 @@ class KernelServer:
         try:
             return await answer
         except ProtocolError as error:
-            raise self._of_server(error) from None
+            raise self._secrets.error(error) from None
         except DeniedError as error:
-            raise MCPError(DENIED, self._words(error.whole)) from None
+            raise MCPError(DENIED, self._secrets.text(error.whole)) from None
         except MCPMagicError as error:
-            raise MCPError(INTERNAL_ERROR, self._words(error.whole)) from None
+            raise MCPError(INTERNAL_ERROR, self._secrets.text(error.whole)) from None
         except MCPError:
             raise
         except Exception:
             logger.exception("a request of an outside client failed")
             raise MCPError(INTERNAL_ERROR, BROKEN) from None
-
-    def _words(self, text: str) -> str:
-        """Return the text of an error for a client: names of columns and words of servers may be secrets, or long."""
-        text = self._secrets.hide(text)
-        rest = f"\n[cut here; the error has {len(text):,} characters]" if len(text) > MAX_ERROR else ""
-        return text[:MAX_ERROR] + rest
-
-    def _of_server(self, error: ProtocolError) -> MCPError:
-        return MCPError(error.code, self._words(str(error)), self._secrets.data(error.data))
 
     # On the kernel's loop
 
