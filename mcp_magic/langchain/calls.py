@@ -266,13 +266,13 @@ async def call_for_model(
         failure = bounded(error.whole, max(reading.limit, LEAST_ERROR))
     if result is None:
         artifact = artifact_of(server, call.tool, seconds=attempts.seconds)
-        raise MCPToolException(failure or "", artifact | attempts.facts)
+        raise MCPToolException(failure or "", artifact | attempts.facts) from None
     if not isinstance(result, ToolResult):
         artifact = artifact_of(server, call.tool, seconds=attempts.seconds, is_error=False)
         return started_text(result), artifact | attempts.facts | {JOB: [result.number, result.began]}
     content, artifact = to_content(result, images=reading.images, limit=reading.limit, spill=reading.spill)
     if result.is_error:
-        raise MCPToolException(content, artifact | attempts.facts)
+        raise MCPToolException(content, artifact | attempts.facts) from None
     return content, artifact | attempts.facts
 
 

@@ -37,7 +37,7 @@ ONE_AND_TWO = {"a": 1, "b": 2}
 async def fails(connection: Connection, tool: str, arguments: Any = None, **how: Any) -> MCPToolException:
     with pytest.raises(MCPToolException) as caught:
         await model_call(connection, tool, arguments or {}, **how)
-    assert caught.value.__context__ is None
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     return caught.value
 
 

@@ -124,7 +124,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "zod: a reference to a property": ({"a": {"x": 1}, "b": {"x": 2}},),
     "zod: any": ({"v": {"a": [1]}},),
     "zod: cents": ({"p": 1.15}, {"p": 1.155}, "p: expected number, a multiple of 0.01, got 1.155"),
-    "TypeBox: literals": ({"a": "x"}, {"a": "X"}, "a: expected one of 'x', 'y', got 'X'"),
+    "TypeBox: literals": ({"a": "x"}, {"a": "X"}, "a: expected one of 'x', 'y', got 'X'. Did you mean 'x'?"),
     "TypeBox: an intersection": ({"v": {"a": "x", "b": 1}}, {"v": {"a": "x"}}, "missing: v.b (number)"),
     "one of two": ({"name": "x"}, {}, "missing: id, or name"),
     "exactly one of two": ({"name": "x"}, {"id": "x", "name": "y"}, "id and name: give only one of them"),

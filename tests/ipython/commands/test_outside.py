@@ -14,6 +14,7 @@ from mcp_magic.notebook import host
 def space(shell):
     shell.user_ns.update(df=pd.DataFrame({"a": [1, 2], "b": [3, 4]}), results=["x"], api_key="sk-1", host=host, pd=pd)
     host.values.attach(shell.user_ns, shell.user_ns_hidden)
+    host.values.stop()
     yield shell.user_ns
     host.values.stop()
 
