@@ -226,7 +226,7 @@ async def test_the_schema_of_a_tool_does_not_ask_what_is_masked(guess, host):
     assert questions == ["guesser:guess"] * 2
 
 
-async def test_a_masked_value_that_does_not_fit_is_told_once_the_person_has_agreed(guess, host):
+async def test_a_masked_value_that_does_not_fit_is_told_after_consent(guess, host):
     edits = {}
 
     async def agree(request):

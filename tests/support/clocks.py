@@ -18,7 +18,7 @@ __all__ = ["VirtualLoop", "assert_linear", "in_virtual_time", "jump", "sixteenth
 TIMES = 16
 """How many times as much the larger of two things is; quadratic work takes 256 times as long on it."""
 
-MOST = 4 * TIMES
+MOST = 8 * TIMES  # half of what its square takes; much data takes new memory beside, and little does not
 
 LEAST_SECONDS = 0.002
 """Less than this is as much: it is what a garbage collection takes."""
