@@ -18,7 +18,7 @@ __all__ = ["VirtualLoop", "assert_linear", "in_virtual_time", "jump", "sixteenth
 TIMES = 16
 """How many times as much the larger of two things is; quadratic work takes 256 times as long on it."""
 
-MOST = 8 * TIMES  # half of what its square takes; much data takes new memory beside, and little does not
+MOST = 4 * TIMES
 
 LEAST_SECONDS = 0.002
 """Less than this is as much: it is what a garbage collection takes."""
@@ -29,12 +29,17 @@ def sixteenth(text: str) -> str:
     return text[: len(text) // TIMES // 2] + text[-len(text) // TIMES // 2 :]
 
 
-def assert_linear(work: Callable[[Any], object], less: Any, more: Any) -> None:
-    """Assert that work on 16 times as much takes about 16 times the CPU time of this thread, and not its square."""
-    most = MOST * max(LEAST_SECONDS, min(spent(work, less) for _ in range(3)))
+def assert_linear(
+    work: Callable[[Any], object], less: Any, more: Any, make: Callable[[Any], Any] = lambda on: on
+) -> None:
+    """Assert that work on 16 times as much takes about 16 times the CPU time of this thread, and not its square.
+
+    `make` makes what the work is on, anew for each time. That does not count: new memory takes longer than used memory.
+    """
+    most = MOST * max(LEAST_SECONDS, min(spent(work, make(less)) for _ in range(3)))
     seconds = [most]
     while len(seconds) < 4 and min(seconds) >= most:  # others may be at work here
-        seconds.append(spent(work, more))
+        seconds.append(spent(work, make(more)))
     assert min(seconds) < most, f"{min(seconds):.2f} s, where a sixteenth takes {most / MOST:.4f} s"
 
 
