@@ -25,7 +25,11 @@ await client.connect(
 const call = async (name, args) => {
   let progress = 0
   const params = { name, arguments: args }
-  const options = { onprogress: () => (progress += 1) }
+  const onprogress = () => {
+    progress += 1
+    if (args.until_heard && progress === args.steps) call("shop__heard", {})
+  }
+  const options = { onprogress }
   const result = await (kind === "1" ? client.callTool(params, undefined, options) : client.callTool(params, options))
   const text = result.content.map((block) => block.text ?? block.type).join("\n")
   return { text, error: result.isError ?? false, progress }

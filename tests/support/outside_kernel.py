@@ -54,11 +54,21 @@ def many(count: int) -> list[dict[str, Any]]:
     return [{"id": n, "name": f"item {n}", "price": n * 1.5} for n in range(count)]
 
 @shop.tool()
-async def slow(steps: int, ctx: Context) -> str:
-    "Reports progress."
+async def slow(steps: int, ctx: Context, until_heard: bool = False) -> str:
+    "Reports progress, and with until_heard waits for a call of heard before it answers."
+    import asyncio
+    global reports_heard
+    reports_heard = asyncio.Event()
     for n in range(steps):
         await ctx.report_progress(n + 1, steps)
+    if until_heard:
+        await reports_heard.wait()
     return f"{steps} steps"
+
+@shop.tool()
+async def heard() -> None:
+    "Says that the client has the reports of slow."
+    reports_heard.set()
 
 @shop.tool()
 async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(where)]) -> str:
