@@ -13,6 +13,7 @@ import re
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -29,7 +30,7 @@ from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.fields import input_root
 from mcp_magic.schema.resolve import json_equal
-from mcp_magic.values.references import readable_error, resolve_references
+from mcp_magic.values.references import has_masked, readable_error, resolve_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,6 +60,7 @@ class PlannedCall:
     builtin: BuiltinTool | None = None
     program: Programs | None = None
     problem: str = ""
+    misfit: str = ""  # why a value that is masked for the model does not fit; told only once the call is approved
     shown_problem: str = ""  # for people, where `problem` has the model's names of tools
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
@@ -173,16 +175,21 @@ class Planner:
         if self.values is None:
             planned.take(arguments, input_schema)
             return
+        resolve = partial(resolve_references, arguments, self.values, input_schema)
         try:
-            resolved = resolve_references(arguments, self.values, input_schema)
+            resolved = resolve()
         except ArgumentsError as error:
             planned.problem = str(error)
             return
         planned.values = resolved.references
         planned.take(resolved.arguments, input_schema)
         if planned.problem:  # it quotes values
-            problem = ArgumentsError(planned.problem)
-            planned.problem = str(readable_error(problem, arguments, self.values, input_schema))
+            masked = partial(resolve, masks=True)
+            problem = str(readable_error(ArgumentsError(planned.problem), masked, input_schema))
+            if has_masked(resolved, masked):
+                planned.problem, planned.misfit = "", problem
+            else:
+                planned.problem = problem
         if planned.values:  # a decision is about these values, not about what the variables are later
             text = json.dumps(planned.arguments, sort_keys=True).encode()
             planned.of["values"] = hashlib.sha256(text).hexdigest()[:32]

@@ -657,6 +657,8 @@ class _Nodes:
             for_people = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
             artifact = artifact_of(offer.connection.name, offer.tool.name) | for_people
             return _message(planned, _denied(offer, decision), artifact)
+        if planned.misfit and not planned.edited:
+            return _message(planned, planned.misfit, None)
 
         is_error = False
         try:

@@ -449,7 +449,8 @@ class KernelServer:
         """Call the tool of a session."""
         connection, tool = self._session(item.connection), item.definition
         view = self._view(client)
-        resolved = resolve_references(arguments, view, tool.input_schema, hide=self._secrets.hide)
+        resolve = partial(resolve_references, arguments, view, tool.input_schema, hide=self._secrets.hide)
+        resolved, masked = resolve(), partial(resolve, masks=True)
         call = Call(
             connection,
             tool.name,
@@ -464,7 +465,7 @@ class KernelServer:
             try:
                 prepared = await caller.prepare(call)
             except ArgumentsError as error:
-                if not has_masked(resolved, arguments, view, tool.input_schema, hide=self._secrets.hide):
+                if not has_masked(resolved, masked):
                     raise
                 # whether a masked value fits would tell what it holds: the person is asked as if it did
                 problem, prepared = error, await caller.prepare(call, validate=False)
@@ -476,7 +477,7 @@ class KernelServer:
             with passed_on(connection, exchange):
                 result = await caller.send(authorized, Relay(exchange, connection.spec.masked))
         except ArgumentsError as error:
-            raise readable_error(error, arguments, view, tool.input_schema, hide=self._secrets.hide) from None
+            raise readable_error(error, masked, tool.input_schema) from None
         agreed = authorized.decision.arguments if authorized.decision is not None else None
         names, spill = edited_names(prepared.arguments, agreed), self._host.outputs.spill
         is_open = spill is not None or result.output_schema is None

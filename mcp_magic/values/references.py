@@ -221,42 +221,29 @@ def resolve_references(
     return Resolved(replaced, tuple(resolution.references))
 
 
-def has_masked(
-    resolved: Resolved,
-    arguments: Mapping[str, Any],
-    values: Values,
-    schema: Mapping[str, Any],
-    *,
-    hide: Callable[[str], str] = str,
-) -> bool:
-    """Whether values that were put in have parts that the client of the references would read masked."""
+def has_masked(resolved: Resolved, masked: Callable[[], Resolved]) -> bool:
+    """Whether values that were put in have parts that the client reads masked; `masked` resolves with `masks`."""
     if not resolved.references:
         return False
     try:
-        return resolve_references(arguments, values, schema, hide=hide, masks=True).arguments != resolved.arguments
+        return masked().arguments != resolved.arguments
     except ArgumentsError:  # a mask takes less room or more than what it hides
         return True
 
 
-def readable_error(
-    error: ArgumentsError,
-    arguments: Mapping[str, Any],
-    values: Values,
-    schema: Mapping[str, Any],
-    *,
-    hide: Callable[[str], str] = str,
-) -> ArgumentsError:
+def readable_error(error: ArgumentsError, masked: Callable[[], Resolved], schema: Mapping[str, Any]) -> ArgumentsError:
     """Return the error of a tool's schema about arguments with references, as their client may read it.
 
-    Such an error quotes values: it is that of the values as they are masked for a reader.
+    Such an error quotes values: it is that of the values as they are masked for a reader. `masked` resolves with
+    `masks`.
     """
     try:
-        resolved = resolve_references(arguments, values, schema, hide=hide, masks=True)
+        resolved = masked()
         if not resolved.references:
             return error
         prepare_arguments(resolved.arguments, schema)
-    except ArgumentsError as masked:
-        return masked
+    except ArgumentsError as problem:
+        return problem
     return ArgumentsError("a value that a reference stands for does not fit; tools/list has what the tool takes")
 
 

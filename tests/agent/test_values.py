@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import Field
 
 from mcp_magic import ArgumentsError, Decision, Rule, build_graph
 from mcp_magic.agent.program import Programs
@@ -112,6 +113,34 @@ async def test_what_does_not_fit_is_not_asked_about(host, table, df, arguments, 
     assert status == "error"
     assert problem in text
     assert (requests, table) == ([], [])
+
+
+@pytest.mark.parametrize("kind", ["fits", "other"])
+async def test_whether_a_masked_value_fits_is_told_after_consent(host, kind):
+    got = []
+
+    def guess(key: Annotated[str, Field(pattern="^h")]) -> str:
+        """Take a text that begins with h."""
+        got.append(key)
+        return "taken"
+
+    await add_server(host, "guesser", guess)
+    values = {"config": {"api_key": "hunter2" if kind == "fits" else "xylophone"}}
+    call = [("guesser:guess", {"key": {"$value": "config.api_key"}})]
+    requests = ask(host, Decision.deny("no"))
+    refused = await play(host, call, "done", values=values)
+    assert len(requests) == 1
+    assert refused.answers == [
+        ("error", "guesser:guess was not called; denied by the user: no. Do not try the same again.")
+    ]
+    ask(host)
+    [(status, told)] = (await play(host, call, "done", values=values)).answers
+    assert (status, got) == (("success", ["hunter2"]) if kind == "fits" else ("error", []))
+    assert "xylophone" not in told
+    ask(host, Decision.approve(arguments={"key": "hello"}))
+    edited = await play(host, call, "done", values=values)
+    assert edited.answers[0][0] == "success"
+    assert got[-1] == "hello"
 
 
 async def test_rules_match_the_values(host, table, df):

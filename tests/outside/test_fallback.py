@@ -7,23 +7,12 @@ import pytest
 from mcp import Client, MCPError
 
 from mcp_magic import Host
-from mcp_magic.outside import fallback, proxy
+from mcp_magic.outside import fallback
 from mcp_magic.outside.choice import none_serves
 from mcp_magic.outside.gateway import KernelServer
-from tests.support.stdio_proxy import connected, notebook_folder, serving, text, tools
+from tests.support.stdio_proxy import connected, serving, text, tools
 
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """The era of the SDK's client: 2026-07-28 by `server/discover`, or the handshake."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """The folder of the notebook, where the client runs."""
-    monkeypatch.setattr(proxy, "LOOK_SECONDS", 0.05)
-    return notebook_folder(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 async def test_without_a_kernel_a_tool_says_what_to_do(folder, mode):

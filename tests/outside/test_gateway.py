@@ -27,12 +27,6 @@ from tests.support.waiting import until
 VALUES = ["list_values", "describe_value", "read_value", "put_value"]
 
 
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """The era of the SDK's client: 2026-07-28 by `server/discover`, or the handshake."""
-    return request.param
-
-
 def math_server() -> MCPServer:
     server = MCPServer("math", log_level="ERROR")
 

@@ -22,12 +22,6 @@ from tests.support.outside import served
 Rows = list[dict[str, Any]]
 
 
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """The era of the SDK's client: 2026-07-28 by `server/discover`, or the handshake."""
-    return request.param
-
-
 def tables_server() -> MCPServer:
     server = MCPServer("tables", log_level="ERROR")
 

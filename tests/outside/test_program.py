@@ -7,15 +7,10 @@ import sys
 
 import pytest
 
-from mcp_magic.outside import program, proxy
-from tests.support.stdio_proxy import notebook_folder, serving, started, text
+from mcp_magic.outside import program
+from tests.support.stdio_proxy import serving, started, text
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """The folder of the notebook, where the client runs."""
-    monkeypatch.setattr(proxy, "LOOK_SECONDS", 0.05)
-    return notebook_folder(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 async def test_line_names_the_kernel_and_says_what_is_wrong(folder, tmp_path, capsys):

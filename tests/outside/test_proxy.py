@@ -27,7 +27,6 @@ from tests.support.stdio_proxy import (
     connected,
     initialize,
     modern,
-    notebook_folder,
     proxied,
     serving,
     started,
@@ -36,18 +35,7 @@ from tests.support.stdio_proxy import (
 )
 from tests.support.waiting import until
 
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """The era of the SDK's client: 2026-07-28 by `server/discover`, or the handshake."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """The folder of the notebook, where the client runs."""
-    monkeypatch.setattr(proxy, "LOOK_SECONDS", 0.05)
-    return notebook_folder(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 class Heard:

@@ -35,12 +35,6 @@ def asking_server() -> MCPServer:
     return server
 
 
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """The era of the SDK's client."""
-    return request.param
-
-
 @pytest.fixture
 async def trips(host):
     """A host whose person answers elicitations, and whose calls are allowed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -333,16 +334,18 @@ def test_a_query_finds_no_known_secret(client, space):
 def test_an_error_quotes_no_known_secret(client, space):
     space["text"] = "the password is hunter2"
     arguments, tool = {"x": {"$value": "text"}}, schema(x={"type": "string", "maxLength": 3})
-    error = readable_error(
-        ArgumentsError("quotes hunter2"), arguments, client, tool, hide=lambda text: text.replace("hunter2", "***")
-    )
-    assert str(error) == "x: expected string, at most 3 characters, got 'the password is ***'"
-    fits = {"x": {"$value": "text"}}, client, schema(x={"type": "string", "maxLength": 19})
-    assert str(readable_error(ArgumentsError("quotes hunter2"), *fits, hide=lambda text: text[:3])) == (
+
+    def read(tool, hide):
+        masked = partial(resolve_references, arguments, client, tool, hide=hide, masks=True)
+        return str(readable_error(ArgumentsError("quotes hunter2"), masked, tool))
+
+    hidden = "x: expected string, at most 3 characters, got 'the password is ***'"
+    assert read(tool, lambda text: text.replace("hunter2", "***")) == hidden
+    assert read(schema(x={"type": "string", "maxLength": 19}), lambda text: text[:3]) == (
         "a value that a reference stands for does not fit; tools/list has what the tool takes"
     )
     own = ArgumentsError("x: expected string, got 3")
-    assert readable_error(own, {"x": 3}, client, tool) is own
+    assert readable_error(own, partial(resolve_references, {"x": 3}, client, tool, masks=True), tool) is own
 
 
 def test_a_reference_does_not_stand_for_all_arguments(client):
