@@ -154,7 +154,8 @@ def test_afterwards_the_signal_handler_is_the_kernels_again(kernel, tmp_path):
     before = kernel.ok("import signal\nsignal.getsignal(signal.SIGINT)").text.partition(" at 0x")[0]
     interrupted(kernel, tmp_path, FORMS["assigned"].format(server="inprocess", folder=tmp_path))
     assert kernel.ok("signal.getsignal(signal.SIGINT)").text.partition(" at 0x")[0] == before
-    sleeping = kernel.start("print('asleep', flush=True)\nimport time\ntime.sleep(60)")
+    # in short pieces: a signal that comes just before one long `time.sleep` begins does not end it
+    sleeping = kernel.start("import time\nprint('asleep', flush=True)\nfor _ in range(600): time.sleep(0.1)")
     kernel.until_stream(sleeping, "asleep")
     assert kernel.stop(sleeping).ename == "KeyboardInterrupt"
 
