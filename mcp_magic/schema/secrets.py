@@ -1,7 +1,8 @@
 """Tells from a name whether its value is a secret, for arguments, declarations, the trace and cassettes alike.
 
 A name is split where its case changes and at each character that is not a letter, then joined with `_`: `accessKey`,
-`ACCESS-KEY` and `access.key2` are the same name. Decisions are cached, because masking meets the same names again.
+`ACCESS-KEY` and `access.key2` are the same name. `pass_x` is `pass`, as pandas names columns that it merges. Decisions
+are cached, because masking meets the same names again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SECRET = re.compile(
     passw(?!ordless) | pass_(?:word(?!_?less)|phrase|code|key) | pass(?:phrase|code|key) | secret(?!ar) | token(?![si])
     | credential | cookie(?!_?cutter) | bearer | authorization | jwt | (?<!old)pwd(?![a-z])
     | (?<![a-z])o?auth(?![a-z])
-    | (?<![a-z])(?:admin|db|ftp|key|login|mail|my|pg|root|smtp|sql|mysql|ssh|store|user)?pass$
+    | (?<![a-z])(?:admin|db|ftp|key|login|mail|my|pg|root|smtp|sql|mysql|ssh|store|user)?pass(?:_[xy])?$
     | (?<![a-z])pat$
     | (?:access|api|auth|bearer|csrf|id|refresh|secret|session)_?tokens
     | (?:access|account|admin|aes|api|app|auth|client|consumer|decryption|deploy|deployment|encryption|gpg|hmac
@@ -54,7 +55,7 @@ _PLAIN = re.compile(
     | (?:^|_)(?:cached|completion|input|max|min|new|num|output|prompt|reasoning|thinking|total|used)_tokens$
     # passes that are no passwords
     | (?:^|_)(?:all|band|boarding|by|dry|each|final|first|high|last|low|multi|next|no|num|one|per|second|season|single
-        |test|third|two)_pass$
+        |test|third|two)_pass(?:_[xy])?$
     # keys of data, and public keys
     | (?:^|_)(?:cache|foreign|group|order|partition|public|sort)_keys?$
     """,

@@ -42,6 +42,7 @@ DEEPEST = 20  # most levels of a nested value
 LABEL_DEPTH = 3  # most levels of a tuple that is a label
 MAX_BITS = 14_000  # of an integer that Python writes: some 4,300 digits
 MAX_NODES = 200_000  # most values of a nested value that is read
+EDGE = 8_000  # characters where a text is cut, in which a secret may begin or end
 REST = "…"  # stands for what is left out
 
 _TEXT_LIKE: Final = (uuid.UUID, PurePosixPath, PureWindowsPath, PosixPath, WindowsPath, Path)
@@ -113,10 +114,11 @@ class Writer:
         """Return a text, cut and masked."""
         limit = self._text
         if limit is not None and len(text) > limit:
-            # masked before it is cut: half of a secret is secret, too
-            start = self._masked(text[: limit * 2 + 2_000])[:limit]
+            # masked before it is cut: half of a secret is secret, too, and the end of what is masked may be half of one
+            start = self._masked(text[: limit + EDGE])
+            start = start[: max(len(start) - EDGE, 0)] if len(text) > limit + EDGE else start
             self._characters -= limit
-            return f"{start}{REST} ({len(text):,} characters)"
+            return f"{start[:limit]}{REST} ({len(text):,} characters)"
         self._characters -= len(text)
         if self._characters < 0:
             self._cut("its texts are longer than can be read at once")

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.values.plain import labels
+from mcp_magic.values.plain import EDGE, labels
 from mcp_magic.values.rows import MAX_COLUMNS, Table
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ MAX_TEXT = 20_000_000  # characters of a text whose lines are read
 
 LONG = 200_000  # characters of a text whose lines and rows are not looked for again
 
-BLOCK = 20_000  # characters that are masked at once
-
-EDGE = 8_000  # characters around them, in which a secret may begin or end
+BLOCK = 20_000  # characters that are masked at once, with those around them in which a secret may begin or end
 
 
 class Lines(Table):

@@ -19,12 +19,24 @@ SECRET = (
     *("secret", "client_secret", "clientSecret", "secrets", "credential", "credentials", "CREDENTIALS_JSON"),
     *("Authorization", "proxy-authorization", "auth", "oauth", "X-Auth", "authHeader", "Set-Cookie", "bearer"),
     *("clientKey", "private_key_path", "githubPat", "cookie"),
+    *("db_pass_x", "db_pass_y", "pass_x", "password_x", "api_key_x"),
 )
 PLAIN = (
     *("key", "keys", "sort_key", "primary_key", "public_key", "keyboard", "monkey", "keyword", "tokenizer"),
     *("token_count", "tokenCount", "max_tokens", "maxTokens", "tokens", "total_tokens", "token_type", "progressToken"),
     *("pass_rate", "first_pass", "passed", "passes", "passport", "passenger", "bypass", "compass", "GIT_ASKPASS"),
-    *("pass_through", "passwordless", "password_length", "PWD", "OLDPWD", "author", "authors", "authority"),
+    *(
+        "first_pass_x",
+        "pass_z",
+        "pass_through",
+        "passwordless",
+        "password_length",
+        "PWD",
+        "OLDPWD",
+        "author",
+        "authors",
+        "authority",
+    ),
     *("path", "pattern", "patch", "patient", "signature", "sig", "secretary", "cookiecutter", "requires_auth"),
     *("authUrl", "use_oauth", "accept_cookies", "", "a", "日本", "_"),
 )

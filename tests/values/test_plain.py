@@ -124,6 +124,14 @@ def test_parts_that_are_shared_count_each_time():
     assert not writer.is_whole
 
 
+@pytest.mark.parametrize("copies", [1, 2, 3, 9])
+@pytest.mark.parametrize("length", [1_000, 3_300, 7_000])
+def test_no_half_of_a_long_secret_is_left_by_a_cut(copies, length):
+    secret = "".join(f"-{number}" for number in range(10_000, 12_000))[:length]
+    writer = Writer(text=2_000, hide=lambda text: text.replace(secret, "***"))
+    assert set(writer.plain(" ".join([secret] * copies)).partition("…")[0]) <= {"*", " "}
+
+
 def test_long_texts_are_cut_and_masked_before_that():
     writer = Writer(text=10, hide=lambda text: text.replace("sesame", "***"))
     assert writer.plain("12345678sesame and more") == "12345678**… (23 characters)"
