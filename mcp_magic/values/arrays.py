@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mcp_magic.display.text import one_line
-from mcp_magic.values.classes import attributes, bases, loaded
-from mcp_magic.values.plain import in_microseconds
+from mcp_magic.values.classes import attributes, bases, class_name, loaded
+from mcp_magic.values.plain import LABEL_DEPTH, in_microseconds
 from mcp_magic.values.rows import MAX_COLUMNS, Table
 from mcp_magic.values.vectors import of_array, of_cells
 
@@ -100,7 +100,7 @@ class PolarsFrame(Table):
     def vector(self, position: int, rows: range) -> Vector:
         """Return the values of a column in some rows as an array of one kind."""
         part = self._part(position, rows)
-        name = str(part.dtype.base_type())
+        name = _polars_name(part.dtype)
         if name in _NUMBERS:
             return of_array(part.fill_null(0).to_numpy(), part.is_null().to_numpy())
         if name == "Boolean":
@@ -115,7 +115,7 @@ class PolarsFrame(Table):
 
     def dtype(self, position: int) -> str:
         """Return the type of a column."""
-        return one_line(str(self._frame.to_series(position).dtype), 60)
+        return one_line(_polars_text(self._frame.to_series(position).dtype), 60)
 
     @property
     def size(self) -> int:
@@ -124,6 +124,28 @@ class PolarsFrame(Table):
 
 
 _NUMBERS = frozenset(["Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64"])
+
+MAX_FIELDS = 6  # fields of a struct that its type names
+
+
+def _polars_name(dtype: Any) -> str:
+    """Return the name of a type of Polars, without its parameters: those of an `Enum` are its categories."""
+    return class_name(dtype if isinstance(dtype, type) else type(dtype))
+
+
+def _polars_text(dtype: Any, depth: int = 0) -> str:
+    """Return a type of Polars as text, without the values that it has."""
+    name = _polars_name(dtype)
+    if depth < LABEL_DEPTH and name in ("List", "Array"):
+        return f"{name}({_polars_text(dtype.inner, depth + 1)})"
+    if depth < LABEL_DEPTH and name == "Struct":
+        fields = [f"{field.name}: {_polars_text(field.dtype, depth + 1)}" for field in dtype.fields[:MAX_FIELDS]]
+        return f"{name}({', '.join(fields)}{', …' if len(dtype.fields) > MAX_FIELDS else ''})"
+    return str(dtype) if name in _PLAIN_TYPES else name
+
+
+_PLAIN_TYPES = _NUMBERS | {"Decimal", "Datetime", "Duration"}
+"""Types of Polars whose text has parameters, and no values."""
 
 
 def array_table(value: Any) -> Table | None:

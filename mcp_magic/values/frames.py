@@ -172,6 +172,10 @@ def _is_known(dtype: Any) -> bool:
 def _dtype_text(dtype: Any) -> str:
     if type(dtype) is loaded("pandas", "CategoricalDtype"):
         return "category"  # its text has all categories
+    if type(dtype) is loaded("pandas", "SparseDtype"):
+        return f"Sparse[{_dtype_text(dtype.subtype)}]"  # its text has the value that most cells have
+    if type(dtype) is loaded("pandas", "IntervalDtype"):
+        return f"interval[{_dtype_text(dtype.subtype)}, {dtype.closed}]"
     if _has_foreign_zone(dtype):
         return f"datetime64[{dtype.unit}, {class_name(type(dtype.tz))}]"
     return str(dtype) if _is_known(dtype) else class_name(type(dtype))

@@ -175,7 +175,7 @@ class Reader:
         """Return the name, the type and the statistics of a column."""
         from mcp_magic.values.statistics import statistics_text
 
-        name, dtype = self._name(table, position), table.dtype(position)
+        name, dtype = self._name(table, position), self._masked(table.dtype(position))
         if self._is_secret(name):
             return f"{name}: {dtype}, masked"
         count = len(table)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mcp_magic.values.query import select
+from mcp_magic.values.reading import Reader
 from mcp_magic.values.tables import as_json, table_of
 
 pl = pytest.importorskip("polars")
@@ -102,6 +103,30 @@ def test_polars_columns_are_queried(frame, query, rows):
     table = table_of(frame)
     assert table is not None
     assert select(table, query, range(3)) == rows
+
+
+def test_types_of_polars_are_named_without_their_values():
+    kind = pl.Enum(["sesame", "hunter2"])
+    password = pl.Series(["sesame", "hunter2"], dtype=kind)
+    frame = pl.DataFrame(
+        {
+            "password": password,
+            "keys": pl.Series([["sesame"], None], dtype=pl.List(kind)),
+            "user": pl.Series([{"n": 1, "password": "sesame"}] * 2, dtype=pl.Struct({"n": pl.Int8, "password": kind})),
+            "wide": [{f"field_{number}": number for number in range(1_000)}] * 2,
+            "price": pl.Series([None, None], dtype=pl.Decimal(9, 2)),
+        }
+    )
+    lines = Reader(columns=1).describe(frame, "frame", list(frame.columns)).splitlines()
+    assert [line.partition(", masked")[0] for line in lines[1:4]] == [
+        "password: Enum",
+        "keys: List(Enum), 1 missing",
+        "user: Struct(n: Int8, password: Enum)",
+    ]
+    assert lines[4].startswith("wide: Struct(field_0: Int64, field_1: Int64, ")
+    assert len(lines[4]) < 80
+    assert lines[5] == "price: Decimal(precision=9, scale=2), 2 missing"
+    assert "sesame" not in "\n".join(lines[:-2])
 
 
 def test_a_lazy_frame_is_not_collected():

@@ -67,6 +67,14 @@ def test_a_column_of_another_package_is_only_named():
         as_json(frame, writer=Writer(json_only=True))
 
 
+def test_types_are_named_without_their_values():
+    sparse = pd.arrays.SparseArray(["sesame", "sesame"], fill_value="sesame", dtype=pd.SparseDtype("object", "sesame"))
+    frame = pd.DataFrame({"password": sparse, "kind": pd.Categorical(["sesame", "b"]), "i": pd.interval_range(0, 2)})
+    table = table_of(frame)
+    assert table is not None
+    assert [table.dtype(position) for position in range(3)] == ["Sparse[object]", "category", "interval[int64, right]"]
+
+
 def test_attributes_of_a_frame_are_not_copied():
     class Loud:
         def __deepcopy__(self, memo):
