@@ -182,11 +182,17 @@ def _arguments_form(request: Request, *, fields: bool = True) -> Form:
     """
     definition = request.definition
     if any(is_large(value_at(request.arguments, note.path)) for note in request.values):
-        values = [(note.reference, value_at(request.arguments, note.path)) for note in request.values]
+        values = [(note, value_at(request.arguments, note.path)) for note in request.values]
+
+        def fits(path: tuple[str | int, ...], value: Any) -> bool:
+            place = None if definition is None else kept_root(definition.input_schema)
+            for step in path:
+                place = place and place.at(step)
+            return place is None or place.takes(value)
 
         def read(text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
             edited = read_arguments(text, referenced(arguments, _present(request, arguments)), None)
-            result: dict[str, Any] = resolved(edited, values)
+            result: dict[str, Any] = resolved(edited, values, fits)
             if definition is not None:
                 schema.check_arguments(result, definition.input_schema)
             return result

@@ -13,7 +13,7 @@ from mcp_magic.display.visible import in_line
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcp_types import Tool
 
@@ -112,16 +112,27 @@ def referenced(arguments: Mapping[str, Any], values: Sequence[ValueNote]) -> dic
     return with_values(arguments, [(note.path, dict(note.reference)) for note in values])
 
 
-def resolved(arguments: Any, values: Sequence[tuple[Mapping[str, Any], Any]]) -> Any:
-    """Return JSON with each of these references, wherever it is, replaced by its value."""
-    if isinstance(arguments, dict):
-        for reference, value in values:
-            if json_equal(dict(reference), arguments):
-                return value
-        return {name: resolved(inner, values) for name, inner in arguments.items()}
-    if isinstance(arguments, list):
-        return [resolved(inner, values) for inner in arguments]
-    return arguments
+def resolved(
+    edited: Any,
+    values: Sequence[tuple[ValueNote, Any]],
+    fits: Callable[[Path, Any], bool] = lambda path, value: True,
+    path: Path = (),
+) -> Any:
+    """Return JSON with the references that the asker wrote replaced by their values, wherever these are now.
+
+    A reference has the value that it had at its place, which the place gave its form. One that was moved has the first
+    of its values that `fits` says its new place takes, else its first.
+    """
+    if isinstance(edited, dict):
+        equal = [(note, value) for note, value in values if json_equal(dict(note.reference), edited)]
+        if equal:
+            here = [value for note, value in equal if note.path == path]
+            fitting = (value for _, value in equal if len(equal) == 1 or fits(path, value))
+            return here[0] if here else next(fitting, equal[0][1])
+        return {name: resolved(inner, values, fits, (*path, name)) for name, inner in edited.items()}
+    if isinstance(edited, list):
+        return [resolved(inner, values, fits, (*path, at)) for at, inner in enumerate(edited)]
+    return edited
 
 
 def audited(arguments: Mapping[str, Any], values: Sequence[ValueNote]) -> dict[str, Any]:

@@ -153,6 +153,21 @@ async def test_references_can_be_moved_and_replaced_in_the_editor():
     assert consent.audit.records[0].arguments["city"] == "Rome"
 
 
+def test_an_edit_leaves_each_reference_the_value_of_its_place():
+    lists = [[row["a"]] for row in ROWS]
+    matrix = {"type": "array", "items": {"type": "array"}}
+    properties = {"table": {}, "matrix": matrix, "other": matrix, "limit": {}}
+    tool = TOOL.model_copy(update={"input_schema": {"type": "object", "properties": properties}})
+    values = (note("df", "10,000 rows", "table"), note("df", "10,000 lists", "matrix"))
+    request = asked(arguments={"table": ROWS, "matrix": lists, "limit": 5}, definition=tool, values=values)
+    form = approval_question(request).form
+    text = form.write(request.arguments, None)
+    assert form.read(text.replace("5", "6"), request.arguments) == {"table": ROWS, "matrix": lists, "limit": 6}
+    # one that was moved has a form that its new place takes
+    moved = form.read('{"other": {"$value": "df"}, "limit": [{"$value": "df"}]}', request.arguments)
+    assert moved == {"other": lists, "limit": [ROWS]}
+
+
 async def test_a_flood_of_questions_of_one_client_ends():
     answer = asyncio.Event()
 

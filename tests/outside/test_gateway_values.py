@@ -12,6 +12,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import Implementation
 from pydantic import Field
 
+from mcp_magic.ask.approval import approval_question
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from mcp_magic.outside.gateway import KernelServer
@@ -129,6 +130,38 @@ async def test_what_the_question_showed_is_sent(kernel, host, space):
     async with Client(kernel.server) as client:
         arguments = {"left": {"$value": "df"}, "right": {"$value": "df", "rows": [0, 9]}, "on": "id"}
         assert (await client.call_tool("tables__join", arguments)).structured_content == {"result": 9}
+
+
+async def test_an_edit_of_another_argument_changes_no_value(kernel, host):
+    server = MCPServer("forms", log_level="ERROR")
+    sent = {}
+
+    @server.tool()
+    def forms(rows: Rows, matrix: list[list[Any]], text: str, data: Any, note: str) -> str:
+        sent.update(rows=rows, matrix=matrix, text=text, data=data, note=note)
+        return "taken"
+
+    async def edit(request):
+        form = approval_question(request).form
+        text = form.write(request.arguments, 2)
+        return Decision.approve(arguments=form.read(text.replace("short", "long"), request.arguments))
+
+    async def agree(request):
+        return Decision.approve()
+
+    await host.connect(server, name="forms")
+    async with Client(kernel.server) as client:
+        await client.call_tool("tables__customers", {"count": 2_000})
+        table, answer = {"$value": "df", "rows": [0, 50]}, {"$value": "result_1"}
+        arguments = {"rows": table, "matrix": table, "text": answer, "data": answer, "note": "short"}
+        host.consent.policy, host.consent.approver = "ask", agree
+        assert texts(await client.call_tool("forms__forms", arguments)) == "taken"
+        unchanged = dict(sent)
+        host.consent.approver = edit
+        edited = await client.call_tool("forms__forms", arguments)
+    assert texts(edited) == "[the person changed the arguments before the call: note]taken"
+    assert sent == {**unchanged, "note": "long"}
+    assert (len(sent["data"]), type(sent["text"]), sent["matrix"][1]) == (2_000, str, [1, 1.5])
 
 
 @pytest.mark.parametrize(
