@@ -28,13 +28,16 @@ class Target:
 
     Attributes:
         folders: The folders of the client, the first of which that has a kernel counts.
-        kernel: A notebook, an id or a port; "" for the nearest.
+        kernel: A notebook, an id or a port that alone counts; "" for the nearest kernel.
         is_typed: Whether a folder was typed; then no other counts.
+        used: The kernel that `find_kernels` has chosen. It counts before all others, and when it is gone, the one that
+            serves in its place: of its folder and notebook, for a port and an id end with a kernel.
     """
 
     folders: tuple[Path, ...]
     kernel: str = ""
     is_typed: bool = False
+    used: RunningKernel | None = None
 
 
 class Choice(NamedTuple):
@@ -64,13 +67,16 @@ def choose(kernels: Sequence[RunningKernel], target: Target, last: RunningKernel
     how = f"call `{FIND_KERNELS}` with `use`, or start the proxy with --kernel NOTEBOOK"
     if not kernels:
         return Choice(None, none_serves())
-    if target.kernel:
+    near = _in_place_of(target.used, kernels)
+    if target.kernel and not near:
         matches = [kernel for kernel in kernels if kernel.matches(target.kernel)]
         if not matches:
-            return Choice(None, f"no kernel {target.kernel!r} serves. {_titles(kernels)} {HOW_TO_SERVE}")
+            why = (
+                f"no kernel {target.kernel!r} serves. {_titles(kernels)} To use one, {how}. For another: {HOW_TO_SERVE}"
+            )
+            return Choice(None, why)
         kernels = matches
-    near: Sequence[RunningKernel] = ()
-    for folder in target.folders:
+    for folder in target.folders if not near else ():
         distances = {kernel.port: _distance(folder, Path(kernel.folder)) for kernel in kernels}
         there = [distance for distance in distances.values() if distance is not None]
         near = [kernel for kernel in kernels if there and distances[kernel.port] == min(there)]
@@ -82,10 +88,20 @@ def choose(kernels: Sequence[RunningKernel], target: Target, last: RunningKernel
         where = " or ".join(map(str, target.folders))
         return Choice(None, f"no kernel serves in {where}. {_titles(kernels)} To use one, {how}.")
     if len(near) > 1 and last is not None:
-        near = [kernel for kernel in near if (kernel.folder, kernel.notebook) == (last.folder, last.notebook)] or near
+        near = _in_place_of(last, near) or near
     if len(near) > 1:
         return Choice(None, f"several kernels could be meant. {_titles(near)} To use one, {how}.")
     return Choice(near[0])
+
+
+def _in_place_of(former: RunningKernel | None, kernels: Sequence[RunningKernel]) -> Sequence[RunningKernel]:
+    """Return a former kernel if it still serves, or else those that serve in its place."""
+    if former is None:
+        return ()
+    place = former.folder, former.notebook
+    return (
+        [former] if former in kernels else [kernel for kernel in kernels if (kernel.folder, kernel.notebook) == place]
+    )
 
 
 def _titles(kernels: Sequence[RunningKernel]) -> str:

@@ -150,7 +150,10 @@ class Proxy:
     async def _receive(self, message: Message) -> None:
         """Take a message of the client. Nothing here waits without a bound, or the end of stdin would not be seen."""
         number = message.get("id")
-        if is_request(message):
+        if is_request(message) and number in self._requests:
+            text = f"a request with the id {json.dumps(number)[:100]} is in flight; each has an id of its own"
+            self._send(refusal(text, INVALID_REQUEST, number))
+        elif is_request(message):
             task = self._requests[number] = self._start(self._answer(message))
             task.add_done_callback(lambda task: self._finish(number, task))
             if message["method"] == "initialize":
@@ -164,7 +167,12 @@ class Proxy:
             number = number if isinstance(number, str | int) else None
             self._send(refusal(text, INVALID_REQUEST, number))
 
-    def _finish(self, number: Any, task: asyncio.Task[None]) -> None:
+    async def _reply(self, request: Message, reply: Message) -> None:
+        """Send the answer to a request. The client may use its id again as soon as it reads that."""
+        self._finish(request["id"], asyncio.current_task())
+        await self._send(reply)
+
+    def _finish(self, number: Any, task: asyncio.Task[None] | None) -> None:
         if self._requests.get(number) is task:
             del self._requests[number]
 
@@ -223,7 +231,7 @@ class Proxy:
             await self._find_answer(request)
         except Exception as error:
             text = f"the proxy failed, {type(error).__name__}: {error}. Look before you send it again."
-            await self._send(failure(request, text, INTERNAL_ERROR))
+            await self._reply(request, failure(request, text, INTERNAL_ERROR))
 
     async def _find_answer(self, request: Message) -> None:
         method = request["method"]
@@ -234,7 +242,8 @@ class Proxy:
         if method == _LISTEN and is_modern(request):
             await self._relay_changes(request)
         elif method == "tools/call" and params_of(request).get("name") == FIND_KERNELS:
-            await self._send(answer(request, {"content": [{"type": "text", "text": await self._find(request)}]}))
+            content = [{"type": "text", "text": await self._find(request)}]
+            await self._reply(request, answer(request, {"content": content}))
         else:
             if method == "logging/setLevel":
                 self._client.level = request
@@ -249,7 +258,10 @@ class Proxy:
                 break
             try:
                 async for message in session.exchange(request):
-                    await self._deliver(session, message)
+                    if is_answer(message):
+                        await self._reply(request, message)
+                    else:
+                        await self._deliver(session, message)
             except LostError as error:
                 is_over = not error.is_sent or not is_current(session.kernel)
                 if is_over or begins:
@@ -258,22 +270,22 @@ class Proxy:
                 if error.is_sent and not begins:
                     how = "the kernel was restarted or serves no longer" if is_over else "the kernel ended the request"
                     text = f"{how}; whether it ran is not known. Look before you send it again."
-                    await self._send(failure(request, text))
+                    await self._reply(request, failure(request, text))
                     return
             else:
                 return
-        await self._send(fallback_answer(request, self._why_none or none_serves()))
+        await self._reply(request, fallback_answer(request, self._why_none or none_serves()))
 
     async def _find(self, request: Message) -> str:
         """Answer the tool `find_kernels`: use the kernel that it names, or say which there are."""
         arguments = params_of(request).get("arguments")
         use = arguments.get("use") if isinstance(arguments, dict) else None
         if isinstance(use, str) and use:
-            target = replace(self._target, kernel=use)
-            choice = choose(await asyncio.to_thread(running_kernels), target)
+            named = replace(self._target, kernel=use, used=None)
+            choice = choose(await asyncio.to_thread(running_kernels), named)
             if choice.kernel is None:
                 return choice.why_none
-            self._target = target
+            self._target = replace(self._target, used=choice.kernel)
             if self._session is not None and self._session.kernel != choice.kernel:
                 await self._drop()
         session = await self._opened()
@@ -315,7 +327,7 @@ class Proxy:
         try:
             async for message in session.exchange(request):
                 if is_answer(message) and "error" in message:
-                    await self._send(message)
+                    await self._reply(request, message)
                     return False
                 if not is_answer(message) and not (is_acknowledged and message.get("method") == _ACKNOWLEDGED):
                     await self._deliver(session, message)

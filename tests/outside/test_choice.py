@@ -58,10 +58,27 @@ def test_reasons_name_the_kernels_and_what_to_do():
     assert "no kernel serves in /x. These serve: " in choose(KERNELS, Target((Path("/x"),))).why_none
     none = choose(KERNELS, Target((Path("/x"),), "q")).why_none
     assert "no kernel 'q' serves. These serve: " in none
-    assert none.endswith(f"). {HOW_TO_SERVE}")
+    how = "To use one, call `find_kernels` with `use`, or start the proxy with --kernel NOTEBOOK. For another: "
+    assert none.endswith(f"). {how}{HOW_TO_SERVE}")
     assert choose([], Target((Path("/x"),), "q")).why_none == none_serves()
     assert choose(KERNELS, Target((Path("/work/b"),)), last=KERNELS[3]).kernel == KERNELS[3]
     assert choose(KERNELS, Target((Path("/elsewhere"),), "y", is_typed=True)).kernel is None
+
+
+@pytest.mark.parametrize(
+    ("used", "name", "port"),
+    [
+        (KERNELS[3], "", 4),
+        (kernel(9, "/work/b", "z.ipynb"), "", 4),
+        (kernel(9, "/work/a/deep", "y.ipynb"), "x.ipynb", 2),
+        (kernel(9, "/work/b", "gone.ipynb"), "x.ipynb", 3),
+        (kernel(9, "/work/b", "gone.ipynb"), "", None),
+        (kernel(9, "/work/b", "gone.ipynb"), "none.ipynb", None),
+    ],
+)
+def test_kernel_in_place_of_the_used_one_counts_first(used, name, port):
+    choice = choose(KERNELS, Target((Path("/work/b"),), name, used=used))
+    assert (choice.kernel.port if choice.kernel else None) == port
 
 
 def test_kernels_that_no_notebook_tells_apart_have_ports():

@@ -205,6 +205,32 @@ async def test_agent_uses_one_of_several(folder, mode):
             assert text(await client.call_tool("who", {})) == name
 
 
+async def test_kernel_without_a_notebook_is_used_again(folder, mode):
+    async with connected(folder, mode=mode) as client:
+        async with serving("one") as (_, served):
+            port = served.kernel.port
+            assert "This is a kernel without" in text(await client.call_tool("find_kernels", {"use": str(port)}))
+            assert text(await client.call_tool("who", {})) == "one"
+        async with serving("two") as (_, served):
+            assert served.kernel.port != port
+            assert text(await client.call_tool("who", {})) == "two"
+
+
+async def test_usual_choice_counts_after_the_used_kernel(folder, mode):
+    async with serving("one", JPY_SESSION_NAME="one.ipynb"), connected(folder, mode=mode) as client:
+        async with serving("two", JPY_SESSION_NAME="two.ipynb"):
+            assert "This is two.ipynb in" in text(await client.call_tool("find_kernels", {"use": "two"}))
+            assert text(await client.call_tool("who", {})) == "two"
+        assert text(await client.call_tool("who", {})) == "one"
+
+
+async def test_kernel_that_was_typed_stays_the_only_one(folder, mode):
+    async with serving(), connected(folder, "--kernel", "typed.ipynb", mode=mode) as client:
+        why = text(await client.call_tool("who", {}))
+        assert "no kernel 'typed.ipynb' serves" in why
+        assert "To use one, call `find_kernels` with `use`" in why
+
+
 # Streams that are cut
 
 

@@ -96,6 +96,24 @@ async def test_batch_and_messages_before_initialize_are_answered(folder):
         assert (await client.receive(id=3))["result"]["content"][0]["text"] == "one"
 
 
+async def test_second_request_with_an_id_in_flight_is_refused(folder):
+    async with serving() as (server, _), lines(folder) as client:
+        await client.send(initialize(), INITIALIZED, call(1, "hold"))
+        await until(lambda: server.log)
+        await client.send(
+            json.dumps([{"jsonrpc": "2.0", **call(1, "who")}, {"jsonrpc": "2.0", **call(2, "who")}]).encode()
+        )
+        assert (await client.receive(id=1))["error"] == {
+            "code": -32600,
+            "message": "a request with the id 1 is in flight; each has an id of its own",
+        }
+        assert (await client.receive(id=2))["result"]["content"][0]["text"] == "one"
+        assert server.log == ["begun"]
+        for _ in range(20):
+            await client.send(call(2, "who"))  # answered, so it is free
+            assert "result" in await client.receive(id=2)
+
+
 async def test_half_a_line_at_the_end_is_answered(folder):
     async with lines(folder) as client:
         out, problems = await client.program.communicate(b'{"jsonrpc": "2.0", "id": 1, "method": "pi')
