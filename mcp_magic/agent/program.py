@@ -673,6 +673,8 @@ def _scalar(value: Any) -> Any:
 
 def _json(value: Any) -> str:
     try:
+        if getattr(value, "shape", ()):  # a table or an array: its own lines, which JSON would put into one
+            return f"\n{value}"
         return json.dumps(value, ensure_ascii=False, default=_scalar)
     except Exception:  # of a foreign object's own text
         return f"a value of type {type(value).__name__}"
@@ -691,7 +693,8 @@ def text_for_model(program: Program, limit: int) -> str:
         )
     room = max(limit - sum(map(len, parts)), limit // 4)
     if program.value is not None:
-        parts.append(f"value: {_value(program.value, room)}")
+        value = _value(program.value, room)
+        parts.append(f"value:{value}" if value.startswith("\n") else f"value: {value}")
     names = [f"{name} ({outline(value)})" for name, value in program.variables.items()]
     if names and not program.problem:
         parts.append(one_line(f"variables: {', '.join(names)}", max(limit // 4, 100)))

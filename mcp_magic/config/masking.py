@@ -93,6 +93,17 @@ def mask_text(text: str) -> str:
     return _PAIR.sub(lambda match: f"{match[1]}={MASK}" if is_declared_secret(match[1]) else match[0], text)
 
 
+def mask_users(text: str) -> str:
+    """Return text with secrets masked in those of its URLs that name a user.
+
+    >>> mask_users('["postgres://me:pw@host/db", "https://x.org/?token=1"]')
+    '["postgres://***@host/db", "https://x.org/?token=1"]'
+    """
+    if "://" not in text or "@" not in text:
+        return text
+    return _URL_IN_JSON.sub(lambda match: mask_url(match[0]) if "@" in match[0] else match[0], text)
+
+
 def _without_user(url: str) -> str:
     scheme, _, rest = url.partition("://")  # a pattern would take quadratic time on "http://http://http://..."
     user, at, place = rest.rpartition("@")

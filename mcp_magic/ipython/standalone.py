@@ -85,6 +85,7 @@ Runs one line of %mcp without a notebook, and ends the sessions that it opened.
                   in mcp_magic.toml, pyproject.toml or mcp.json of this folder, as for %mcp up.
 --json            prints the value as JSON: the data of a result, or its content; the rows of a list or of a report
 
+`{PROGRAM} proxy --help` is about the MCP server that is the running kernel of a folder.
 $NAME stands for a variable of the environment. In single quotes, only the program sees its value.
 The exit status is 0; 1 if a check fails, a tool reports an error, or a server does not work; 2 if the line is wrong;
 130 after Ctrl-C. MCP_MAGIC_CALL_TIMEOUT=10 in the environment sets a setting.

@@ -46,6 +46,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_magic._sdk import connection_of
+from mcp_magic._text import did_you_mean
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.text import one_line
@@ -371,8 +372,7 @@ class KernelServer:
         elif (item := self._offer().tools.get(params.name)) is not None:
             work = partial(self._call, item, arguments)
         else:
-            name = one_line(params.name, 100)
-            raise MCPError(INVALID_PARAMS, f"there is no tool {name!r} (any more); tools/list names those there are")
+            raise MCPError(INVALID_PARAMS, self._no_tool(params.name))
         try:
             result = await self._request(context, params, work)
         except ProtocolError as error:
@@ -387,6 +387,12 @@ class KernelServer:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS and isinstance(result, CallToolResult):
             return _of_handshake(result)
         return result
+
+    def _no_tool(self, name: str) -> str:
+        """Return what is said of a tool that is not there."""
+        near = did_you_mean(name, (*self._own, *self._offer().tools))
+        code = " The person serves it with `%mcp serve --kernel --code`." if name == "run_code" else ""
+        return f"there is no tool {one_line(name, 100)!r} (any more).{near}{code} tools/list names those there are"
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
         uri = str(params.uri)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp import MCPError
 
-from mcp_magic.config.masking import Masker, estimated_size
+from mcp_magic.config.masking import Masker, estimated_size, mask_users
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
@@ -25,14 +25,14 @@ class SessionSecrets:
         self._masker = Masker(())
 
     def hide(self, text: str) -> str:
-        """Return a text without the secrets of the sessions."""
+        """Return a text without the secrets of the sessions, and without users and passwords in URLs."""
         specs = [connection.spec for connection in self._host.connections.values()]
         parts: list[object] = [part for spec in specs for part in (spec, spec.secret_values.values)]
         if len(parts) != len(self._parts) or any(map(operator.is_not, parts, self._parts)):
             # in this order, for others read it from other threads
             self._masker = Masker(frozenset[str]().union(*(spec.secrets for spec in specs)))
             self._parts = parts
-        return self._masker.hide(text)
+        return mask_users(self._masker.hide(text))
 
     def text(self, text: str) -> str:
         """Return the text of an error for an agent: names of columns and words of servers may be secrets, or long."""

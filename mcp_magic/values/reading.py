@@ -340,7 +340,7 @@ def part_of(value: Any, path: str, name: str) -> tuple[Any, bool]:
     Raises:
         ArgumentsError: There is no such part; the message has those that there are.
     """
-    is_masked = False
+    is_masked, full = False, f"{name}.{path}"
     for _ in range(20):
         if not path:
             return value, is_masked
@@ -355,17 +355,23 @@ def part_of(value: Any, path: str, name: str) -> tuple[Any, bool]:
             raise ArgumentsError(f"{one_line(name, 60)} has no such part; the names there are masked")
         if key not in parts:
             near = did_you_mean(key, parts)
-            there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else _no_parts(value)
-            raise ArgumentsError(f"{one_line(name, 60)} has no part {one_line(key, 60)!r}.{there}")
+            there = f"{near} There are: {join_names(parts, MAX_NAMES)}" if parts else _no_parts(value, key)
+            whole = full.removesuffix(f".{path}")
+            raise ArgumentsError(f"{one_line(whole, 60)} has no part {one_line(key, 60)!r}.{there}")
         is_masked = is_masked or is_secret_name(key)
         value, path = parts[key], path[len(key) + 1 :]
     raise ArgumentsError(f"{one_line(name, 60)} has no part so deep")
 
 
-def _no_parts(value: Any) -> str:
+def _no_parts(value: Any, key: str) -> str:
+    """Return what is there instead of a part: items, or a column of that name."""
     above = bases(type(value))
     count = next((base.__len__(value) for base in (list, tuple) if base in above), 0)
-    return f" Its items are 0 to {count - 1:,}" if count else ""
+    if count:
+        return f" Its items are 0 to {count - 1:,}"
+    table = table_of(value)
+    is_column = table is not None and key in table.columns
+    return f' It is a column: name it in "columns", as ["{one_line(key, 60)}"]' if is_column else ""
 
 
 def parts_of(value: Any) -> Mapping[str, Any]:

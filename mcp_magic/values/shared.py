@@ -176,7 +176,12 @@ class SharedValues:
         Raises:
             ArgumentsError: There is no such variable, or it can never be shared. Then none of them is shared.
         """
-        checked = [self._checked(name) for name in names]
+        try:
+            checked = [self._checked(name) for name in names]
+        except ArgumentsError as error:
+            if len(names) == 1:
+                raise
+            raise ArgumentsError(f"{error}. None of the {len(names)} names was shared") from None
         self._names |= dict.fromkeys(checked)
         self._stopped -= set(checked)
         self._announce()

@@ -154,6 +154,11 @@ async def test_a_number_of_numpy_is_a_number(run, values):
     assert values.names() == ()
 
 
+async def test_a_table_is_read_in_its_lines(run):
+    text = await run("import pandas as pd\npd.DataFrame({'city': ['Oslo', 'Rome']})")
+    assert text.startswith("value:\n   city\n0  Oslo\n1  Rome\n[result_1 is this value: ")
+
+
 async def test_a_client_that_goes_ends_its_program(host, shell, cells, values, asked, monkeypatch):
     shown = []
     monkeypatch.setattr(programs, "show_below", shown.append)

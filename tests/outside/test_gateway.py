@@ -94,8 +94,11 @@ async def test_tools_are_those_of_the_sessions(math, mode):
         failed = await client.call_tool("math__fail", {})
         assert (failed.is_error, texts(failed)) == (True, "Error executing tool fail: ValueError: no such file")
         assert "crash" not in str(failed.meta)
-        with pytest.raises(MCPError, match="there is no tool 'math__ad'"):
+        near = "there is no tool 'math__ad' (any more). Did you mean 'math__add'? tools/list names those there are"
+        with pytest.raises(MCPError, match=re.escape(near)):
             await client.call_tool("math__ad", {})
+        with pytest.raises(MCPError, match="The person serves it with `%mcp serve --kernel --code`"):
+            await client.call_tool("run_code", {"code": "1"})
 
 
 async def test_call_goes_through_consent_as_outside(math, mode):

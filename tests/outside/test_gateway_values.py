@@ -168,7 +168,7 @@ async def test_an_edit_of_another_argument_changes_no_value(kernel, host):
     ("tool", "arguments", "message"),
     [
         ("tables__echo", {"text": {"$value": "secret"}}, "text: no shared value 'secret'. `list_values` lists them"),
-        ("tables__echo", {"text": "a", "data": {"$value": "df.secret"}}, "data: df.secret has no part 'secret'."),
+        ("tables__echo", {"text": "a", "data": {"$value": "df.secret"}}, "data: df has no part 'secret'."),
         ("tables__echo", {"$value": "text"}, "a reference stands in the place of one argument, not of all"),
         ("tables__total", {"numbers": {"$value": "text"}}, "numbers: expected"),
         ("tables__total", {"numbers": {"$value": "df", "row": 1}}, "numbers: a reference has no 'row'."),

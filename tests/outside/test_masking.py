@@ -22,6 +22,18 @@ async def test_a_secret_that_comes_later_is_masked(secrets):
     assert secrets.hide("it is s3cr3t-of-vault") == "it is ***"
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("postgres://me:pw123@db/x", "postgres://***@db/x"),
+        ('{"urls": ["https://me:p#w@x.org/a"], "n": 1}', '{"urls": ["https://***@x.org/a"], "n": 1}'),
+        ("http://localhost:80/a@b, me:pw@x", "http://localhost:80/a@b, me:pw@x"),
+    ],
+)
+async def test_passwords_in_addresses_are_masked(text, masked, secrets):
+    assert secrets.hide(text) == masked
+
+
 async def test_a_long_error_is_cut(secrets):
     text = secrets.text("s3cr3t-of-vault " * MAX_ERROR)
     assert text.startswith("*** *** ")

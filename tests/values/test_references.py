@@ -282,8 +282,8 @@ NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NA
         ({"$value": "dff"}, f"rows: no shared value 'dff'. Did you mean 'df'? {NO_VALUE}"),
         ({"$value": 'df["city"]'}, f"rows: no shared value 'df[\"city\"]'. {NO_VALUE}"),
         ({"$value": "__builtins__"}, f"rows: no shared value '__builtins__'. {NO_VALUE}"),
-        ({"$value": "df.to_csv"}, "rows: df.to_csv has no part 'to_csv'."),
-        ({"$value": "df.__class__"}, "rows: df.__class__ has no part '__class__'."),
+        ({"$value": "df.to_csv"}, "rows: df has no part 'to_csv'."),
+        ({"$value": "df.__class__"}, "rows: df has no part '__class__'."),
         ({"$value": ["df"]}, 'rows: $value is the name of one value, such as {"$value": "df"}, not a list'),
         (
             {"$value": {"$value": "df"}},

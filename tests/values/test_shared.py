@@ -102,7 +102,8 @@ def test_a_long_name_is_cut_in_the_error(shared):
 )
 def test_the_person_is_told_what_cannot_be_shared(name, message, shared, space):
     space.update(host=Host(), function=len, kind=dict)
-    assert refusal(shared.share, "df", name) == message
+    assert refusal(shared.share, name) == message
+    assert refusal(shared.share, "df", name) == f"{message}. None of the 2 names was shared"
     assert shared.names() == ()
 
 

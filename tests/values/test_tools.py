@@ -94,6 +94,7 @@ def test_a_read_ends_at_its_limit_and_says_how_to_read_on():
         ({"name": "df", "rows": "a"}, "rows is START:STOP, counted from 0, such as 20:40; not 'a'"),
         ({"name": "df", "columns": [1]}, 'columns is a list of names, such as ["city", "price"]'),
         ({"name": "df.shape"}, "df has no part 'shape'."),
+        ({"name": "df.city"}, 'df has no part \'city\'. It is a column: name it in "columns", as ["city"]'),
         ({"name": "nest.b"}, "nest has no part 'b'. There are: a"),
         ({"name": "rows.7"}, "rows has no part '7'. Its items are 0 to 2"),
         ({"name": "df.__class__"}, "df has no part '__class__'."),

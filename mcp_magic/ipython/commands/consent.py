@@ -191,7 +191,8 @@ async def _approvals(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 
 async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    records = list(invocation.host.consent.audit.records)[-max(arguments.last, 0) :]
+    all_records = list(invocation.host.consent.audit.records)
+    rest = max(len(all_records) - max(arguments.last, 0), 0)
     rows = [
         {
             "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
@@ -204,9 +205,15 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             "seconds": record.seconds,
             "reason": Whole(record.reason) if record.reason else None,
         }
-        for record in records
+        for record in all_records[rest:]
     ]
-    return Listing(rows, title="Consent decisions", empty="nothing was decided yet", kind="decisions")
+    return Listing(
+        rows,
+        title="Consent decisions",
+        empty="nothing was decided yet",
+        note=f"{rest:,} before these: `%mcp audit --last {len(all_records)}` shows all" if rest else "",
+        kind="decisions",
+    )
 
 
 def _rule(action: str, *examples: str) -> Implementation:

@@ -36,7 +36,9 @@ async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     if arguments.kernel:
         return await _serve_kernel(invocation, arguments)
     if arguments.to is not None or arguments.code:
-        raise CommandError("%mcp serve: --code and --to FILE go with --kernel: `%mcp serve --kernel --code`.")
+        file = "" if arguments.to is None else f" --to {shlex.quote(invocation.text(arguments.to))}"
+        line = f"%mcp serve --kernel{' --code' * arguments.code}{file}"
+        raise CommandError(f"%mcp serve: --code and --to FILE go with --kernel: `{line}`.")
     if arguments.cassette is not None:
         if (text := await _serve_recorded(invocation, arguments)) is not None:
             return text
@@ -209,8 +211,9 @@ SERVE = Implementation(
     "and not in the notebook. Their calls run in this kernel, between cells and while a cell waits. A mock speaks both "
     "protocol eras, asks the recorded questions, and answers what was not recorded with an error that names the "
     "nearest request. If FILE has several servers, SERVER names one.\n\n"
-    "--kernel serves the kernel itself, on a thread of its own, so it answers while a cell runs. Agents get the tools "
-    "of the connected servers as SERVER__TOOL, and the variables that `%mcp share` names. Their calls are asked about "
-    "here; with --code there is a tool `run_code`, which no rule ever allows. They start `python -m mcp_magic proxy`, "
-    "which finds the kernel of the folder; the line shows the entries for their configuration.",
+    "--kernel serves the kernel itself, on a thread of its own: lists of tools are answered while a cell runs; reads "
+    "and calls wait for the cell. Agents get the tools of the connected servers as SERVER__TOOL, and the variables "
+    "that `%mcp share` names. Their calls are asked about here; with --code there is a tool `run_code`, which no rule "
+    "ever allows. They start `python -m mcp_magic proxy`, which finds the kernel of the folder; the line shows the "
+    "entries for their configuration.",
 )

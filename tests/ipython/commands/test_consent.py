@@ -194,6 +194,15 @@ async def test_a_rule_for_outside_clients_says_so(magic):
     assert [row["for"] for row in loaded] == ["always", "outside", "outside claude-code"]
 
 
+async def test_the_audit_says_what_it_leaves_out(magic):
+    for number in range(3):
+        host.consent.note_read("outside a", "read_value", {"name": f"v{number}"})
+    audit = await magic("audit --last 2")
+    assert (len(audit), audit.note) == (2, "1 before these: `%mcp audit --last 3` shows all")
+    assert (await magic("audit --last 3")).note == ""
+    assert len(await magic("audit --last 0")) == 0
+
+
 async def test_the_audit_has_calls_and_reads_from_outside(magic, monkeypatch):
     monkeypatch.setattr(host.consent, "approver", Approver(Decision.deny("not today")))
     with pytest.raises(DeniedError):

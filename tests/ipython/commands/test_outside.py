@@ -136,7 +136,7 @@ async def test_stop_takes_names_out(magic):
     ("line", "error", "message"),
     [
         ("dff", ArgumentsError, "there is no variable 'dff'. Did you mean 'df'? Variables of data: df, results"),
-        ("df pd", ArgumentsError, "'pd' is a module; only data is shared"),
+        ("df pd", ArgumentsError, "'pd' is a module; only data is shared. None of the 2 names was shared"),
         ("host", ArgumentsError, "'host' is a NotebookHost, which is no data; only data is shared"),
         ("df.a", ArgumentsError, "'df.a' is not the name of a variable; share 'df', or make a variable of the part"),
         ("all", CommandError, "%mcp share: 'all' is no variable; `%mcp share --all` shares all variables of data"),

@@ -90,7 +90,8 @@ async def test_entry_of_the_kernel_is_written_into_a_file(magic, monkeypatch):
             assert f"--to takes a JSON file, not {name!r}: .mcp.json (Claude Code, and most others) or" in refused
             assert not (magic.folder / name).is_file()
         await magic(refused.split("`")[1].removeprefix("%mcp "))
-        assert "go with --kernel" in await magic.error(CommandError, "serve --to .mcp.json")
+        said = await magic.error(CommandError, "serve --to .mcp.json")
+        assert said.endswith("go with --kernel: `%mcp serve --kernel --to .mcp.json`.")
     finally:
         await magic("serve --stop")
 
