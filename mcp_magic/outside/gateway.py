@@ -197,7 +197,10 @@ class KernelServer:
         self._secrets = SessionSecrets(host)
         tools: list[OwnTool] = [*self._readings(), PutValue(host, self._secrets.hide), *own]
         self._own = {tool.tool.name: tool for tool in tools}
-        self._listings = {False: Listings(with_references), True: Listings(with_handles)}
+        self._listings = {
+            has_handles: Listings(adapt, self._secrets.hide)
+            for has_handles, adapt in ((False, with_references), (True, with_handles))
+        }
         self._latest = Offer(())
         self._changes = Changes(host)
         self._open = OpenQuestions()
@@ -320,11 +323,11 @@ class KernelServer:
         self._latest = self._latest.renewed(self._host.connections.values())
         return self._latest
 
-    async def _list(self, kind: str, context: Context, params: Any) -> dict[str, Any]:
+    async def _list(self, kind: str, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         own = [tool.tool for tool in self._own.values()] if kind == "tools" else []
         items = getattr(self._offer(), kind).values()
         listings = self._listings[self._host.outputs.spill is not None]
-        return listings.result(kind, items, context.protocol_version, own)
+        return listings.result(kind, items, context.protocol_version, own, params.cursor)
 
     def _input_schema(self, name: str) -> Any:
         """Return the schema of a tool for the SDK's check of HTTP headers; None if it has no argument in a header."""

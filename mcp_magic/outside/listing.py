@@ -1,11 +1,16 @@
-"""Listings for the clients of the kernel: definitions as the sessions have them, under their names for clients."""
+"""Listings for the clients of the kernel: definitions as the sessions have them, under their names for clients.
+
+A long listing comes in pages, because there are clients that take no message of more than 1 MB over HTTP.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_types import methods
+from mcp import MCPError
+from mcp_types import INVALID_PARAMS, methods
 
 from mcp_magic.display.text import one_line
 from mcp_magic.outside.offer import JOINT
@@ -14,7 +19,7 @@ from mcp_magic.protocol import UNCACHED
 from mcp_magic.values.schemas import widened_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from mcp_magic.outside.offer import Item
 
@@ -33,41 +38,104 @@ METHODS = {
 OPTIONAL = ("outputSchema", "execution", "icons", "annotations", "_meta", "title")
 """Members without which a definition is of use, in the order in which an odd one is left without them."""
 
-_MOST = 10_000  # definitions whose form is kept
+PROSE = ("title", "description", "default", "examples", "_meta")
+"""Members of definitions and their schemas that only a reader reads: secrets of the sessions are masked in them."""
+
+PAGE_BYTES = 700_000  # most bytes of the definitions in a page; a longer definition is left out
+
+_MOST = 10_000  # definitions above which only the forms of the latest listing are kept
+
+
+class _Form(NamedTuple):
+    """A definition as JSON, and its bytes; None where a client cannot have it."""
+
+    definition: Any
+    json: dict[str, Any] | None
+    size: int
 
 
 class Listings:
-    """The definitions as JSON, for each protocol version; `adapt` changes those of tools."""
+    """The definitions as JSON, for each protocol version.
 
-    def __init__(self, adapt: Callable[[dict[str, Any]], dict[str, Any]] = lambda tool: tool) -> None:
+    Args:
+        adapt: Changes those of tools.
+        hide: Masks the secrets of the sessions in a text.
+    """
+
+    def __init__(
+        self,
+        adapt: Callable[[dict[str, Any]], dict[str, Any]] = lambda tool: tool,
+        hide: Callable[[str], str] = lambda text: text,
+    ) -> None:
         self._adapt = adapt
-        self._forms: dict[tuple[str, str, str], tuple[Any, dict[str, Any] | None]] = {}
+        self._hide = hide
+        self._forms: dict[tuple[str, str, str], _Form] = {}
 
-    def result(self, kind: str, items: Iterable[Item], version: str, own: Iterable[Any] = ()) -> dict[str, Any]:
-        """Return the result of a listing: `own` definitions, and those of sessions that a client can have."""
-        _, member = METHODS[kind]
-        forms = [_json(definition) for definition in own]
-        forms += [form for item in items if (form := self._form(kind, item, version)) is not None]
-        return {**COMPLETE, member: forms}
+    def result(
+        self, kind: str, items: Collection[Item], version: str, own: Iterable[Any] = (), cursor: str | None = None
+    ) -> dict[str, Any]:
+        """Return a page of a listing: of `own` definitions, and those of sessions that a client can have.
 
-    def _form(self, kind: str, item: Item, version: str) -> dict[str, Any] | None:
+        Raises:
+            MCPError: No page has this cursor (any more).
+        """
+        method, member = METHODS[kind]
+        page: list[dict[str, Any]] = []
+        begins: str | None = None
+        size = 0
+        for number, form in enumerate(self._listed(kind, items, version, own)):
+            if size + form.size > PAGE_BYTES:
+                if begins == cursor:
+                    return {**COMPLETE, member: page, "nextCursor": str(number)}
+                page, begins, size = [], str(number), 0
+            if form.json is not None:
+                page.append(form.json)
+                size += form.size
+        if begins == cursor:
+            return {**COMPLETE, member: page}
+        raise MCPError(INVALID_PARAMS, f"no page has this cursor (any more); {method} without one returns the first")
+
+    def _listed(self, kind: str, items: Collection[Item], version: str, own: Iterable[Any]) -> Iterator[_Form]:
+        """Yield the definitions of a listing, which are made as far as they are wanted."""
+        if len(self._forms) > _MOST:  # those of this listing are kept: its next pages need them
+            keys = ((kind, item.name, version) for item in items)
+            self._forms = {key: self._forms[key] for key in keys if key in self._forms}
+        for definition in own:
+            yield _formed(definition, _json(definition))
+        for item in items:
+            yield self._form(kind, item, version)
+
+    def _form(self, kind: str, item: Item, version: str) -> _Form:
         key = kind, item.name, version
-        definition, form = self._forms.get(key, (None, None))
-        if definition is not item.definition:
-            if len(self._forms) >= _MOST:
-                self._forms.clear()
-            form = _readable(kind, self._renamed(kind, item), version)
-            self._forms[key] = item.definition, form
+        form = self._forms.get(key)
+        if form is None or form.definition is not item.definition:
+            form = _formed(item.definition, _readable(kind, self._renamed(kind, item), version))
+            self._forms[key] = form
         return form
 
     def _renamed(self, kind: str, item: Item) -> dict[str, Any]:
         form = _json(item.definition)
+        text = json.dumps(form, ensure_ascii=False)
+        if self._hide(text) != text:
+            form = self._without_secrets(form, is_prose=False)
         if kind == "tools":
             return self._adapt({**form, "name": item.name})
         if kind == "prompts":
             return {**form, "name": item.name}
         name = f"{item.connection.name}{JOINT}{form['name']}"
         return {**form, "name": name, "uri" if kind == "resources" else "uriTemplate": item.name}
+
+    def _without_secrets(self, value: Any, *, is_prose: bool) -> Any:
+        """Return a part of a definition without the secrets of the sessions in its prose."""
+        if isinstance(value, str):
+            return self._hide(value) if is_prose else value
+        if isinstance(value, dict):
+            return {
+                name: self._without_secrets(inner, is_prose=is_prose or name in PROSE) for name, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [self._without_secrets(inner, is_prose=is_prose) for inner in value]
+        return value
 
 
 def with_references(tool: dict[str, Any]) -> dict[str, Any]:
@@ -85,6 +153,15 @@ def with_handles(tool: dict[str, Any]) -> dict[str, Any]:
 def _json(definition: Any) -> dict[str, Any]:
     form: dict[str, Any] = definition.model_dump(by_alias=True, mode="json", exclude_none=True)
     return form
+
+
+def _formed(definition: Any, form: dict[str, Any] | None) -> _Form:
+    """Return a definition as a listing has it: one that is too long for a page is left out."""
+    size = 0 if form is None else len(json.dumps(form, ensure_ascii=False).encode("utf-8", "replace"))
+    if size <= PAGE_BYTES:
+        return _Form(definition, form, size)
+    logger.info("%s is not offered to clients: it has %d bytes", one_line(str(definition.name), 200), size)
+    return _Form(definition, None, 0)
 
 
 def _readable(kind: str, form: dict[str, Any], version: str) -> dict[str, Any] | None:

@@ -34,6 +34,14 @@ class SessionSecrets:
             self._parts = parts
         return mask_users(self._masker.hide(text))
 
+    def hidden(self, value: Any) -> Any:
+        """Return JSON without the secrets in its texts; names of members stay, for who gets it must find them."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, dict):
+            return {name: self.hidden(inner) for name, inner in value.items()}
+        return [self.hidden(inner) for inner in value] if isinstance(value, list) else value
+
     def text(self, text: str) -> str:
         """Return the text of an error for an agent: names of columns and words of servers may be secrets, or long."""
         text = self.hide(text)

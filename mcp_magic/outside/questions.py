@@ -1,8 +1,9 @@
 """Questions of a server during a call of an outside agent: the client answers those that it can.
 
-The person at the notebook is asked the others, as usual: what the client does not announce, and forms that seem to ask
-for a secret, whose answer a model must not read. Roots are those of the session: it is the kernel's, and a server that
-was told the directories of one client would keep them for all.
+The person at the notebook is asked the others, as usual: what the client does not announce, forms that seem to ask for
+a secret, whose answer a model must not read, and forms and addresses that have a secret of a session, for these must
+stay as they are. In all other texts such a secret is masked. Roots are those of the session:
+it is the kernel's, and a server that was told the directories of one client would keep them for all.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mcp_magic.ask.elicitation import UNASKED, Answer
 from mcp_magic.ask.sampling import Review, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.request import Answerers
+from mcp_magic.outside.masking import SessionSecrets
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
@@ -29,13 +31,15 @@ MAX_REASON = 300  # characters of a client's reason
 
 def client_answers(exchange: Exchange, host: Host, asker: str) -> Answerers:
     """Return who answers the questions of a server during a call: the client if it can."""
+    secrets = SessionSecrets(host)
 
     async def elicit(elicitation: Elicitation) -> Answer:
-        if not _can_elicit(exchange, elicitation):
+        fixed = elicitation.url or dict(elicitation.schema)
+        if not _can_elicit(exchange, elicitation) or secrets.hidden(fixed) != fixed:
             usual = host.elicitation.elicitor
             return Answer.decline(UNASKED) if usual is None else await usual(elicitation)
         try:
-            members = await exchange.ask("elicitation/create", _form(elicitation))
+            members = await exchange.ask("elicitation/create", secrets.hidden(_form(elicitation)))
             answer = ElicitResult.model_validate(members)
         except (MCPError, ValidationError) as error:
             return Answer.decline(f"{asker} does not answer: {one_line(str(error), MAX_REASON)}")
@@ -45,7 +49,7 @@ def client_answers(exchange: Exchange, host: Host, asker: str) -> Answerers:
         if not exchange.can_answer("sampling") or (request.tools and not exchange.can_answer("sampling", "tools")):
             return None
         try:
-            members = await exchange.ask("sampling/createMessage", _params(request))
+            members = await exchange.ask("sampling/createMessage", secrets.hidden(_params(request)))
             answer = CreateMessageResultWithTools.model_validate(members)
         except (MCPError, ValidationError) as error:
             return Review.deny(one_line(str(error), MAX_REASON), by=asker)

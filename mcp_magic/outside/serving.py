@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import sys
+import threading
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +18,15 @@ from mcp_magic.config.parsing import working_directory
 from mcp_magic.display.document import Part, parts_text, show_parts
 from mcp_magic.outside.entries import entries, proxy_table
 from mcp_magic.outside.runtime import NAME, announce, private_folder, running_kernels, withdraw
-from mcp_magic.server.http import serve
+from mcp_magic.server.http import serve, thread_name
 
 if TYPE_CHECKING:
     from mcp_magic.outside.entries import Entry
     from mcp_magic.outside.gateway import KernelServer
     from mcp_magic.outside.runtime import RunningKernel
     from mcp_magic.server.http import Serving
+
+LIBRARIES = ("mcp", "uvicorn", "starlette", "sse_starlette", "anyio")  # what serves, and logs what clients do
 
 
 class KernelServing:
@@ -121,7 +125,23 @@ async def serve_kernel(server: KernelServer, *, port: int = 0, notebook: str = "
         await serving.stop()
         raise
     atexit.register(withdraw, kernel)
+    _leave_out_clients()
     return KernelServing(server, kernel, serving)
+
+
+def _leave_out_clients() -> None:
+    """Keep clients from writing into the notebook: what the libraries log of their requests reaches no handler.
+
+    Where the person has no handler, it would be on stderr, a line or a traceback for each odd message.
+    """
+    for name in [*logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in LIBRARIES:
+            logging.getLogger(name).addFilter(_is_from_elsewhere)
+
+
+def _is_from_elsewhere(record: logging.LogRecord) -> bool:
+    """Whether a record is not from the thread of a kernel that serves, such as one of a server of the person."""
+    return threading.current_thread().name != thread_name(NAME)
 
 
 def notebook_name(path: str) -> str:

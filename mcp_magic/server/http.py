@@ -67,7 +67,7 @@ class Serving:
     ) -> None:
         """Serve on a socket until `stop`; see `LoopbackServer` for `own_thread`."""
         app = server.streamable_http_app(host=HOST)
-        self._server = LoopbackServer(app, self._refusal, f"mcp_magic serves {self.name}", own_thread=own_thread)
+        self._server = LoopbackServer(app, self._refusal, thread_name(self.name), own_thread=own_thread)
         await self._server.start(listening, partial(contained, server))
 
     def _refusal(self, scope: Any) -> Any:
@@ -128,6 +128,11 @@ async def serve(
             raise CommandError(f"%mcp serve: the token file {serving.token_file}: {error.strerror}") from None
         raise
     return serving
+
+
+def thread_name(name: str) -> str:
+    """Return the name of the thread, or the task, that serves a server of this name."""
+    return f"mcp_magic serves {name}"
 
 
 def _socket(port: int) -> socket.socket:

@@ -17,11 +17,38 @@ from tests.support.eliciting_server import trip_server
 from tests.support.hosts import host as host
 from tests.support.outside import served
 from tests.support.persons import Scripted
-from tests.support.sampling_servers import sampling_server
+from tests.support.sampling_servers import said, sample, sampling_server, shown
 
 
 class Login(BaseModel):
     password: str
+
+
+KEY = "sk-0123456789abcdef"
+
+
+def telling_server() -> MCPServer:
+    """A server whose questions have its secret."""
+    server = MCPServer("tells", log_level="ERROR")
+
+    class City(BaseModel):
+        city: str
+
+    class Fixed(BaseModel):
+        city: str = KEY
+
+    @server.tool()
+    async def form(context: Context, is_fixed: bool) -> str:
+        return (await context.elicit(f"Near {KEY}?", Fixed if is_fixed else City)).action
+
+    @server.tool()
+    async def reply(context: Context) -> str:
+        prompt = f"system {KEY}"
+        return shown(
+            await sample(context, [said(f"key {KEY}")], max_tokens=10, system_prompt=prompt, metadata={"a": KEY})
+        )
+
+    return server
 
 
 def asking_server() -> MCPServer:
@@ -117,6 +144,38 @@ async def test_model_of_the_person_answers_for_others(host, mode):
     await host.connect(sampling_server(), name="writer", sampling="auto")
     async with Client(KernelServer(host).server, mode=mode) as client:
         assert "inside-1 endTurn: Dogs." in texts(await client.call_tool("writer__summarise", {}))
+
+
+async def test_client_is_asked_without_the_secrets_of_the_server(host, mode):
+    asked = []
+
+    async def elicit(context, params):
+        asked.append(params.model_dump_json())
+        return ElicitResult(action="accept", content={"city": "Oslo"})
+
+    async def answer(context, params):
+        asked.append(params.model_dump_json())
+        return CreateMessageResult(role="assistant", content=TextContent(text="Cats."), model="outside-1")
+
+    async def nobody(request):
+        raise AssertionError("the model of the person is asked")
+
+    host.consent.policy = "auto"
+    host.elicitation.elicitor = Scripted(Answer.decline())
+    host.sampling.sampler = nobody
+    connection = await host.connect(telling_server(), name="tells", protocol="handshake")
+    connection.spec.secret_values.add([KEY])
+    options = {"elicitation_callback": elicit, "sampling_callback": answer}
+    async with served(KernelServer(host)) as url, Client(url, mode=mode, **options) as client:
+        assert texts(await client.call_tool("tells__form", {"is_fixed": False})) == "accept"
+        assert "Cats." in texts(await client.call_tool("tells__reply", {}))
+        assert host.elicitation.elicitor.asked == []
+        assert texts(await client.call_tool("tells__form", {"is_fixed": True})) == "decline", "the person is asked"
+    assert len(asked) == 2
+    assert "Near ***?" in asked[0]
+    for part in ("system ***", "key ***", '"a":"***"'):
+        assert part in asked[1]
+    assert KEY not in f"{asked}"
 
 
 async def test_call_ends_with_the_client_that_does_not_answer(trips):

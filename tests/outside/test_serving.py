@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+
 import httpx2
 import pytest
 
 from mcp_magic import Host
 from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.loopback import HOST
 from mcp_magic.outside.runtime import running_kernels
 from mcp_magic.outside.serving import kernel_id
 
@@ -73,3 +77,34 @@ async def test_notebook_has_the_name_that_its_frontend_tells(monkeypatch):
         assert (await host.serve(notebook="/home/me/other.ipynb")).kernel.notebook == "other.ipynb"
         await host.stop_serving()
     assert kernel_id() == ""
+
+
+async def test_clients_write_nothing_into_the_notebook(caplog):
+    """What the SDK logs of odd messages, and of bodies that end in the middle, would be on stderr."""
+    async with Host() as host:
+        serving = await host.serve()
+        headers = {
+            "Authorization": f"Bearer {serving.token_file.read_text()}",
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+        }
+        about = {"name": "odd", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
+        async with httpx2.AsyncClient(trust_env=False, headers=headers) as client:
+
+            async def post(**message):
+                response = await client.post(serving.url, json={"jsonrpc": "2.0", **message})
+                return client.headers.setdefault("mcp-session-id", response.headers.get("mcp-session-id", ""))
+
+            session = await post(id=1, method="initialize", params=params)
+            await post(method="notifications/initialized")
+            await post(method="notifications/progress", params={"progressToken": []})
+            lines = [f"{name}: {value}" for name, value in headers.items()] + [f"mcp-session-id: {session}"]
+            head = ["POST /mcp HTTP/1.1", f"Host: {HOST}:{serving.kernel.port}", *lines, "Content-Length: 9", "", "{"]
+            with socket.create_connection((HOST, serving.kernel.port)) as connection:
+                connection.sendall("\r\n".join(head).encode())
+            for number in range(20):  # by then it has noticed that the connection is closed
+                await post(id=10 + number, method="ping")
+        logging.getLogger("mcp.server.runner").warning("of a server of the person")
+        await host.stop_serving()
+    assert [record.getMessage() for record in caplog.records] == ["of a server of the person"]
