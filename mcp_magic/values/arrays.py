@@ -109,6 +109,8 @@ class PolarsFrame(Table):
             if getattr(part.dtype, "time_zone", None) is not None:
                 part = part.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
             return of_array(part.cast(loaded("polars", "Datetime")("us")).to_numpy())
+        if name == "Duration":
+            return of_array(part.to_numpy())
         if name in ("Categorical", "Enum"):
             part = part.cast(loaded("polars", "String"))
         return of_cells(part.to_list())

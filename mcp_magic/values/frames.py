@@ -207,16 +207,12 @@ def _pandas_vector(column: Any) -> Vector | None:
     if not hasattr(column, "dt"):
         column = loaded("pandas", "Series")(column.array, copy=False)
     if type(dtype) is loaded("pandas", "CategoricalDtype"):
-        codes = column.array.codes
-        index = column.array.categories
-        if not len(index) or not defined_in(type(index), "pandas") or not _is_known(index.dtype):
-            return None
-        categories = _pandas_vector(index) or _cells_vector(index)
-        missing = categories.missing[codes] | (codes < 0)
-        return replace(categories, values=categories.values[codes], missing=missing)
+        return _of_categories(column)
     if type(dtype) is loaded("pandas", "DatetimeTZDtype"):
         return of_array(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     missing = column.isna().to_numpy()
+    if type(dtype) is loaded("pandas", "PeriodDtype"):
+        return of_texts(column.astype(str).to_numpy(object), missing)
     if type(dtype) is loaded("pandas", "StringDtype"):
         texts = column.to_numpy(object)
         return of_texts(texts, missing) if dtype.storage.startswith("pyarrow") else of_array(texts, missing)
@@ -225,6 +221,16 @@ def _pandas_vector(column: Any) -> Vector | None:
     if any(type(dtype) is loaded("pandas", name) for name in _NULLABLE):
         return of_array(column.array.to_numpy(dtype.numpy_dtype, na_value=dtype.numpy_dtype.type(0)), missing)
     return None
+
+
+def _of_categories(column: Any) -> Vector | None:
+    codes = column.array.codes
+    index = column.array.categories
+    if not len(index) or not defined_in(type(index), "pandas") or not _is_known(index.dtype):
+        return None
+    categories = _pandas_vector(index) or _cells_vector(index)
+    missing = categories.missing[codes] | (codes < 0)
+    return replace(categories, values=categories.values[codes], missing=missing)
 
 
 def _cells_vector(index: Any) -> Vector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import ArgumentsError
@@ -69,7 +70,8 @@ def _encoded(value: Any) -> str:
             _write_pils(value, buffer)
         else:
             wide, high = _inches(value)
-            value.savefig(buffer, format="png", dpi=min(DPI, SIDE / max(wide, high)))
+            with warnings.catch_warnings(action="ignore"):  # of missing glyphs: the person did not draw it
+                value.savefig(buffer, format="png", dpi=min(DPI, SIDE / max(wide, high)))
     except ArgumentsError:
         raise
     except Exception as error:  # of the program that draws, which may be the person's
@@ -95,6 +97,8 @@ def _write_pils(image: Any, buffer: io.BytesIO) -> None:
     if max(wide, high) > SIDE:
         scale = SIDE / max(wide, high)
         image = image.resize((max(1, round(wide * scale)), max(1, round(high * scale))))
+    if image.mode == "I":  # of 32 bits, of which PNG has 16
+        image = image.convert("I;16")
     if image.mode not in _MODES:
         image = image.convert("RGB")
     image.save(buffer, format="PNG")

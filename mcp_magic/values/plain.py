@@ -14,7 +14,7 @@ import fractions
 import math
 import uuid
 from collections import deque
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path, PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,13 +30,14 @@ from mcp_magic.values.classes import (
     class_name,
     defined_in,
     is_among,
+    kinds_of,
     loaded,
     member,
     members,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 DEEPEST = 20  # most levels of a nested value
 LABEL_DEPTH = 3  # most levels of a tuple that is a label
@@ -270,7 +271,7 @@ def label(key: Any, depth: int = 0) -> str:
     if kind is tuple:
         return "_".join(label(part, depth + 1) for part in key[:10]) if depth < LABEL_DEPTH else REST
     value = Writer(nodes=10, text=200).plain(key)
-    return value if type(value) is str else f"<{class_name(kind)}>"
+    return str(value) if is_among(type(value), (str, int, float, bool)) else f"<{class_name(kind)}>"
 
 
 def labels(keys: Any) -> list[str]:
@@ -313,11 +314,52 @@ def _moment(value: datetime.datetime) -> str:
 
 def is_zone(kind: type) -> bool:
     """Whether a class is a time zone whose methods are those of a known library."""
-    for name in ("utcoffset", "dst", "tzname", "fromutc", "__getattribute__"):
+    return _are_of(_ZONES, kind, ("utcoffset", "dst", "tzname", "fromutc", "__getattribute__"))
+
+
+def _are_of(libraries: tuple[str, ...], kind: type, names: tuple[str, ...]) -> bool:
+    """Whether members of a class are defined by classes of some libraries."""
+    for name in names:
         owner = next((base for base in bases(kind) if name in members(base)), None)
-        if owner is None or not any(defined_in(owner, library) for library in _ZONES):
+        if owner is None or not any(defined_in(owner, library) for library in libraries):
             return False
     return True
+
+
+def are_known_keys(keys: Collection[Any], depth: int = 0) -> bool:
+    """Whether to compare some keys of a dict, and to look them up, runs nothing of a foreign class.
+
+    >>> are_known_keys(["a", 1, None, ("a", 2)]), are_known_keys([("a", fractions.Fraction), ((((1,),),),)])
+    (True, False)
+    """
+    for kind in kinds_of(keys):
+        if is_among(kind, _PLAIN_KEYS):
+            continue
+        if kind is tuple:
+            parts = list(chain.from_iterable(key for key in keys if type(key) is tuple))
+            if depth == LABEL_DEPTH or not are_known_keys(parts, depth + 1):
+                return False
+        elif is_among(kind, _WITH_ZONE) or kind is loaded("pandas", "Timestamp"):
+            moments: list[Any] = [key for key in keys if type(key) is kind]
+            if not all(moment.tzinfo is None or is_zone(type(moment.tzinfo)) for moment in moments):
+                return False
+        elif not (is_among(kind, _SCALARS) or _is_known_key(kind)):
+            return False
+    return True
+
+
+_PLAIN_KEYS: Final = (str, int, float, bool, type(None))
+_WITH_ZONE: Final = (datetime.datetime, datetime.time)
+
+
+def _is_known_key(kind: type) -> bool:
+    """Whether objects of a class are compared by the code of Python, of an enum or of numpy, and by no parts."""
+    if any(base in _OF_PARTS for base in bases(kind)) or kind is loaded("numpy", "void"):
+        return False
+    return _are_of(("builtins", "enum", "numpy"), kind, ("__eq__", "__hash__"))
+
+
+_OF_PARTS: Final = (tuple, frozenset, *_WITH_ZONE)
 
 
 def _time(value: datetime.time) -> str:

@@ -11,9 +11,12 @@ import ast
 import datetime
 import operator
 import re
+from bisect import bisect
 from dataclasses import replace
 from functools import reduce
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import normalize
 
 import numpy as np
 
@@ -23,7 +26,7 @@ from mcp_magic.schema.secrets import is_secret_name
 from mcp_magic.values.vectors import Vector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcp_magic.values.rows import Table
     from mcp_magic.values.vectors import Kind
@@ -36,7 +39,10 @@ MAX_NODES = 800  # most parts of a query, as `ast` counts them
 
 MAX_WORK = 100_000_000  # most parts that are computed, times rows: some seconds
 
-BLOCK = 10_000  # texts that are searched for secrets at once
+BLOCK = 1_000_000  # characters that are searched for secrets at once
+
+MAX_READ, MAX_SEARCHED = 200_000_000, 2_000_000_000
+"""Characters of texts that are searched for secrets, and those that are searched for texts: some seconds."""
 
 VALID: Final = (
     "\nValid are columns, numbers, texts, lists, comparisons, `in`, `is null`, `and`, `or`, `not`, and + - * / // %, "
@@ -45,7 +51,13 @@ VALID: Final = (
 
 _LITERALS: Final = {"null": None, "true": True, "false": False, "NULL": None, "TRUE": True, "FALSE": False}
 
-_NOUNS: Final[dict[str, str]] = {"number": "numbers", "text": "text", "time": "times", "truth": "true and false"}
+_NOUNS: Final[dict[str, str]] = {
+    "number": "numbers",
+    "text": "text",
+    "time": "times",
+    "truth": "true and false",
+    "mixed": "values of several kinds",
+}
 
 _COMPARISONS: Final[dict[type, Callable[[Any, Any], Any]]] = {
     ast.Lt: operator.lt,
@@ -108,7 +120,17 @@ def select(table: Table, query: str, rows: range, hide: Callable[[str], str] = s
     return numbers
 
 
-_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`((?:[^`\n]|``)*)`""")
+_FOLLOWING = "and|else|for|if|in|is|not|or"
+
+_TOKEN = re.compile(
+    r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`((?:[^`\n]|``)*)`|(\#)|(?<!\w)"""
+    r"(0[xXoObB][\da-fA-F_]*|\.?\d[\d_]*\.?[\d_]*(?:[eE][+-]?\d[\d_]*)?)"
+    rf"(?={_FOLLOWING})"
+)
+"""A text, a column in backticks, a comment, or a number right before a word."""
+
+_ESCAPE = re.compile(r"\\([\\'\"abfnrtv0-3xuUN]|[4-7](?![0-7]{2}))|\\")
+"""An escape that Python knows, or else a backslash, about which it would print a warning."""
 
 
 def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
@@ -117,13 +139,20 @@ def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
         raise ArgumentsError(f"it has {len(query):,} characters, and at most {LENGTH:,} are read")
     names: dict[str, str] = {}
 
-    def name(match: re.Match[str]) -> str:
-        if match[1] is not None:
-            return match[1]
-        names[f"_column_{len(names)}_"] = match[2].replace("``", "`")
+    def plain(match: re.Match[str]) -> str:
+        text, column, comment, number = match.groups()
+        if text is not None:
+            is_raw = query[match.start() - 1 : match.start()] in ("r", "R")
+            return text if is_raw else _ESCAPE.sub(lambda escape: escape[0] if escape[1] else r"\\", text)
+        if comment:
+            raise ArgumentsError(f"`#` stands in texts and in names only; a column is written `item #`.{VALID}")
+        if number:
+            return f"{number} "
+        names[f"_column_{len(names)}_"] = column.replace("``", "`")
         return f" {list(names)[-1]} "
 
-    text = _QUOTED.sub(name, query.replace("\r", " ").replace("\n", " "))
+    query = query.replace("\r", " ").replace("\n", " ")
+    text = _TOKEN.sub(plain, query)
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
@@ -135,12 +164,17 @@ def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
 
 
 def _unreadable(query: str, error: SyntaxError) -> ArgumentsError:
+    words = _TOKEN.sub(" _ ", query)
     hint = ""
-    if re.search(r"(?<![=!<>])=(?!=)", query):
+    if re.search(r"(?<![=!<>])=(?!=)", words):
         hint = " Equality is ==."
-    elif "&&" in query or "||" in query or re.search(r"(?i)\blike\b", query):
-        hint = ' Write `and`, `or`; a text is searched with "text" in column.'
-    elif re.search(r"\w \w", re.sub(r"(?i)\b(and|or|not|in|is|null)\b", "", query)):
+    elif "<>" in words:
+        hint = " Inequality is !=."
+    elif re.search(r"(?i)\bbetween\b", words):
+        hint = " A range is written 1 <= price <= 2."
+    elif re.search(r"&&|\|\||\bAND\b|\bOR\b|\bNOT\b|\bIN\b|\bIS\b|(?i:\b(like|contains)\b)", words):
+        hint = ' Write `and`, `or`, `not`, `in`, `is null`; a text is searched with "text" in column.'
+    elif re.search(r"\w \w", re.sub(r"(?i)\b(and|or|not|in|is|null)\b", "", words)):
         hint = " A column with a blank is written `unit price`."
     return ArgumentsError(f"it cannot be read: {one_line(query, 80)!r}.{hint}{VALID}")
 
@@ -162,6 +196,7 @@ class _Computation:
     def __init__(self, table: Table, rows: range, names: dict[str, str], hide: Callable[[str], str]) -> None:
         self._table, self._rows, self._names, self._hide = table, rows, names, hide
         self._vectors: dict[int, Vector] = {}
+        self._room = {"read": MAX_READ, "searched": MAX_SEARCHED}
 
     # Conditions: true, false, or missing.
 
@@ -233,6 +268,7 @@ class _Computation:
             texts = self._texts(column)
             if texts is None:
                 raise self._unfit(right, column, "text")
+            self._reserve("searched", texts.values)
             hits = np.fromiter((text in cell for cell in texts.values), bool, len(texts.values))
             return Vector("truth", hits, texts.missing)
         raise ArgumentsError('`in` needs a list, `city in ["Oslo", "Rome"]`, or a text first, `"os" in city`')
@@ -287,7 +323,7 @@ class _Computation:
 
     def _literal(self, node: ast.Constant) -> Any:
         value = node.value
-        if type(value) is int and value.bit_length() > 63:
+        if type(value) is int and value.bit_length() > 64:
             raise ArgumentsError("a number has more than 64 bits")
         if type(value) not in (int, float, str, bool, type(None)):
             raise ArgumentsError(f"{self._source(node)} is neither number nor text.{VALID}")
@@ -297,6 +333,7 @@ class _Computation:
         name = self._names.get(name, name)
         if name in _LITERALS and name not in self._table.columns:
             return _LITERALS[name]
+        name = self._as_written(name)
         position = self._table.position(name)
         if is_secret_name(name) and self._table.noun != "lines":
             raise ArgumentsError(f"the column {one_line(name, 60)!r} is masked, as its name is a secret's")
@@ -304,6 +341,14 @@ class _Computation:
             vector = self._table.vector(position, self._rows)
             self._vectors[position] = self._masked(vector) if vector.kind == "text" else vector
         return self._vectors[position]
+
+    def _as_written(self, name: str) -> str:
+        """Return the name of the column that a name means: Python's parser normalises names, as `µ` to `μ`."""
+        columns = self._table.columns
+        if name.isascii() or name in columns:
+            return name
+        equal = [column for column in columns if not column.isascii() and normalize("NFKC", column) == name]
+        return equal[0] if len(equal) == 1 else name
 
     def _number(self, node: ast.expr) -> Any:
         value = self._value(node)
@@ -327,6 +372,7 @@ class _Computation:
         if not isinstance(first, Vector):
             second, first = self._aligned(second, first, right, left)
             return first, second
+        self._check_comparable((left, first), (right, second))
         kind: Kind = second.kind if isinstance(second, Vector) else _kind_of(second)
         if kind == "mixed" and first.kind == "mixed":
             raise ArgumentsError(f"{self._source(left)} and {self._source(right)} hold values of several kinds")
@@ -347,26 +393,48 @@ class _Computation:
             raise self._unfit(right, second, kind)
         return column, aligned
 
+    def _check_comparable(self, *sides: tuple[ast.expr, Any]) -> None:
+        for node, value in sides:
+            if isinstance(value, Vector) and value.kind == "other":
+                raise self._unfit(node, value, "other")
+
     def _texts(self, vector: Vector) -> Vector | None:
         """Return the texts of a vector, masked."""
         texts = vector.of_kind("text")
         return texts if texts is None or texts is vector else self._masked(texts)
 
     def _masked(self, texts: Vector) -> Vector:
+        if self._hide is str:
+            return texts
+        self._reserve("read", texts.values)
         values = texts.values
-        for start in range(0, len(values), BLOCK):
-            block = values[start : start + BLOCK].tolist()
+        for start, stop in _blocks(values):
+            block = values[start:stop].tolist()
             joined = "\0".join(block)
             if self._hide(joined) != joined:
                 if values is texts.values:
                     values = values.copy()
-                values[start : start + BLOCK] = [self._hide(text) for text in block]
+                values[start:stop] = [self._hide(text) for text in block]
         return replace(texts, values=values)
 
+    def _reserve(self, verb: str, texts: Iterable[str]) -> None:
+        """Count the characters of texts that are about to be read; ArgumentsError if they are too many."""
+        ends = list(accumulate(map(len, texts)))
+        count, room = ends[-1] if ends else 0, self._room[verb]
+        if count > room:
+            start = self._rows.start
+            stop = start + max(bisect(ends, room) * self._rows.step, 1)
+            raise ArgumentsError(
+                f"the texts have {count:,} characters, and at most {room:,} are {verb}; "
+                f'name fewer rows, such as rows="{start}:{stop}"'
+            )
+        self._room[verb] -= count
+
     def _unfit(self, node: ast.expr, vector: Vector, kind: str) -> ArgumentsError:
-        holds = _NOUNS.get(vector.kind, "values of several kinds")
+        if vector.kind == "other":
+            return ArgumentsError(f"{self._source(node)} holds values that cannot be compared, only by `is null`")
         hint = '; a time is written "2026-01-31"' if vector.kind == "time" else ""
-        return ArgumentsError(f"{self._source(node)} holds {holds}, not {_NOUNS[kind]}{hint}")
+        return ArgumentsError(f"{self._source(node)} holds {_NOUNS[vector.kind]}, not {_NOUNS[kind]}{hint}")
 
     def _source(self, node: ast.expr) -> str:
         """Return a part of the query as it was written."""
@@ -374,6 +442,19 @@ class _Computation:
         for name, column in self._names.items():
             text = text.replace(name, f"`{column}`")
         return one_line(text, 60)
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the first place and the end of parts with some characters, of one text at least."""
+    start = stop = count = 0
+    for text in texts:
+        stop += 1
+        count += len(text)
+        if count > BLOCK:
+            yield start, stop
+            start, count = stop, 0
+    if start < stop:
+        yield start, stop
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names
@@ -15,10 +15,10 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.values.classes import are_all, attributes, bases, class_name, kinds_of
-from mcp_magic.values.plain import field_names, label, labels
+from mcp_magic.values.plain import are_known_keys, field_names, label, labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mcp_magic.values.plain import Writer
     from mcp_magic.values.vectors import Vector
@@ -28,6 +28,8 @@ MAX_NAMES = 30  # most columns that a message names
 SAMPLE = 1_000  # rows of a list whose cells tell the type of a column
 
 MAX_COLUMNS = 10_000  # most columns of a list of objects
+
+MAX_SEEN = 100_000  # most keys of dicts that are remembered
 
 
 class Table(ABC):
@@ -94,20 +96,78 @@ class Table(ABC):
 
 
 class Records(Table):
-    """A list of objects with names: dicts, dataclasses or named tuples of one class."""
+    """A list of objects with attributes: dataclasses of one class."""
 
-    def __init__(self, items: Sequence[Any], members: Callable[[Any], Mapping[str, Any]]) -> None:
-        self._items, self._members = items, members
-        names = dict.fromkeys(chain.from_iterable(members(item) for item in items[:MAX_COLUMNS]))
-        self.columns = list(islice(names, MAX_COLUMNS))
+    def __init__(self, items: Sequence[Any], names: Sequence[str]) -> None:
+        self._items = items
+        self.columns = list(names)
 
     def __len__(self) -> int:
         return len(self._items)
 
     def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
-        """Return the values of a column in some rows, None where an object has no such member."""
+        """Return the values of an attribute in some rows, None where an object has no such one."""
+        names = (self.columns[position],)
+        return [attributes(self._items[row], names).get(names[0]) for row in rows]
+
+    def dtype(self, position: int) -> str:
+        """Return the types of the first values of a column."""
+        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
+
+
+class Dicts(Table):
+    """A list of dicts; the columns are the texts of their keys.
+
+    A cell is looked up by its key: the other keys of a row are not made texts. That asks keys for `==`, so a row with
+    one that would run a foreign class is searched by text instead.
+
+    Attributes:
+        is_known: Whether the first rows have no such key.
+    """
+
+    def __init__(self, items: Sequence[Mapping[Any, Any]]) -> None:
+        self._items = items
+        self._states = bytearray(len(items))  # of rows: 0 not looked at, 1 looked up, 2 searched
+        self._seen: dict[int, Any] = {}  # known keys by `id`: rows of one source mostly share them
+        self.is_known = True
+        keys = dict[Any, None]()
+        for row, item in enumerate(items[:MAX_COLUMNS]):
+            self.is_known = self.is_known and self._is_looked_up(row)
+            if not self.is_known or len(keys) >= MAX_COLUMNS:
+                break
+            if not item.keys() <= keys.keys():
+                keys.update(dict.fromkeys(item))
+        self._keys: dict[str, list[Any]] = {}
+        for key in islice(keys, MAX_COLUMNS):
+            self._keys.setdefault(label(key), []).append(key)
+        self.columns = list(self._keys)
+
+    def _is_looked_up(self, row: int) -> bool:
+        if not self._states[row]:
+            item = self._items[row]
+            is_known = all(map(self._seen.__contains__, map(id, item)))
+            if not is_known and (is_known := are_known_keys(item)) and len(self._seen) < MAX_SEEN:
+                self._seen.update(zip(map(id, item), item, strict=True))
+            self._states[row] = 1 if is_known else 2
+        return self._states[row] == 1
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
+        """Return the values of a column in some rows, None where a dict has no such member."""
         name = self.columns[position]
-        return [self._members(self._items[row]).get(name) for row in rows]
+        keys = self._keys[name]
+        cells = []
+        for row in rows:
+            item = self._items[row]
+            if not self._is_looked_up(row):
+                cells.append(next((value for key, value in item.items() if label(key) == name), None))
+            elif len(keys) == 1:
+                cells.append(item.get(keys[0]))
+            else:
+                cells.append(next((item[key] for key in keys if key in item), None))
+        return cells
 
     def dtype(self, position: int) -> str:
         """Return the types of the first values of a column."""
@@ -160,14 +220,6 @@ class Matrix(Table):
 _SCALARS = (str, int, float, bool, type(None))
 
 
-def _plain_members(item: Any) -> Mapping[str, Any]:
-    """Return the members of a dict by the text of their keys."""
-    if all(type(key) is str for key in item):
-        members: Mapping[str, Any] = item
-        return members
-    return {label(key): value for key, value in dict.items(item)}
-
-
 def types_text(cells: Iterable[Any]) -> str:
     """Return the types of some values in words.
 
@@ -183,7 +235,8 @@ def of_list(items: Sequence[Any]) -> Table:
     if not 0 < len(items) <= MAX_ITEMS:
         return Lists({"value": items})
     if are_all(items, dict):
-        return Records(items, _plain_members)
+        dicts = Dicts(items)
+        return dicts if dicts.is_known else Lists({"value": items})
     if are_all(items, list, tuple) and any(items):
         return Matrix(items)
     kind = type(items[0])
@@ -191,7 +244,7 @@ def of_list(items: Sequence[Any]) -> Table:
     if names and are_all(items, kind):
         if tuple in bases(kind):
             return Matrix([tuple.__getitem__(item, slice(None)) for item in items], names)
-        return Records(items, lambda item: attributes(item, names))
+        return Records(items, names)
     return Lists({"value": items})
 
 

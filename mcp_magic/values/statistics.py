@@ -34,7 +34,7 @@ def _numbers(values: Any, hide: Callable[[str], str]) -> list[str]:
 
 
 def _number(value: Any) -> str:
-    return str(int(value)) if abs(value) < 1e15 and value == int(value) else f"{float(value):.6g}"
+    return str(int(value)) if abs(float(value)) < 1e15 and value == int(value) else f"{float(value):.6g}"
 
 
 def _times(values: Any, hide: Callable[[str], str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Columns as arrays of one kind, to compute with: numbers, texts, times, or true and false, and which are missing.
 
-Cells of objects are told by their exact type, so that nothing of them runs. What is neither number, text, time nor
-truth value can only be asked whether it is missing.
+Cells of objects are told by their exact type, so that nothing of them runs. A duration is its seconds, and a time of
+day a text. What is neither number, text, time nor truth value can only be asked whether it is missing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from mcp_magic.values.plain import is_missing_mark, is_zone
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Kind = Literal["number", "text", "time", "truth", "mixed"]
+Kind = Literal["number", "text", "time", "truth", "mixed", "other"]
+"""Mixed values are of several kinds; other ones are of none, and cannot be compared."""
 
 _CLASSES: dict[Kind, tuple[type, ...]] = {
-    "number": (int, float, decimal.Decimal),
+    "number": (int, float, decimal.Decimal, datetime.timedelta),
     "truth": (bool,),
-    "text": (str,),
+    "text": (str, datetime.time),
     "time": (datetime.datetime, datetime.date),
 }
 """Kind -> classes of Python whose objects are of it."""
@@ -65,7 +66,14 @@ def of_cells(cells: Sequence[Any]) -> Vector:
     for kind, own in _CLASSES.items():
         if all(is_among(item, own) or (kind == "time" and item is loaded("pandas", "Timestamp")) for item in classes):
             return _picked(array, kind)
-    return Vector("mixed", array, np.fromiter(map(_is_missing, array), bool, len(array)))
+    mixed: Kind = "mixed" if any(map(_is_of_a_kind, classes)) else "other"
+    return Vector(mixed, array, np.fromiter(map(_is_missing, array), bool, len(array)))
+
+
+def _is_of_a_kind(kind: type) -> bool:
+    """Whether cells of a class can be compared."""
+    is_known = any(is_among(kind, own) for own in _CLASSES.values()) or _is_numpys(kind)
+    return is_known or kind is loaded("pandas", "Timestamp") or kind is loaded("pandas", "Timedelta")
 
 
 def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
@@ -91,7 +99,7 @@ def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
             array = array.copy()
             array[nothing] = None
         return of_cells(array)  # type: ignore[arg-type]
-    return Vector("mixed", np.full(len(array), "", object), nothing)
+    return Vector("other", np.full(len(array), "", object), nothing)
 
 
 def of_texts(array: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> Vector:
@@ -129,13 +137,23 @@ def _number(cell: Any) -> Any:
         return int(cell)
     if kind is decimal.Decimal:
         return float(cell) if cell.is_finite() else None
-    scalar = loaded("numpy", "generic")
-    if scalar is not None and defined_in(kind, "numpy") and scalar in kind.__mro__ and kind.__name__[:3] in _SCALARS:
-        return _number(cell.item())
-    return None
+    if kind is datetime.timedelta or (kind is loaded("pandas", "Timedelta") and cell is not loaded("pandas", "NaT")):
+        return cell.total_seconds()
+    return _number(cell.item()) if _is_numpys(kind) else None
+
+
+def _is_numpys(kind: type) -> bool:
+    """Whether a class is one of numpy's numbers or truth values."""
+    return bool(defined_in(kind, "numpy")) and np.generic in kind.__mro__ and kind.__name__[:3] in _SCALARS
 
 
 _SCALARS = ("int", "uin", "flo", "boo")
+
+
+def _text(cell: Any) -> Any:
+    if type(cell) is datetime.time:
+        return cell.replace(tzinfo=None).isoformat()
+    return cell if type(cell) is str else None
 
 
 def _time(cell: Any) -> Any:
@@ -155,7 +173,7 @@ def _time(cell: Any) -> Any:
 
 _PICKS: dict[Kind, tuple[Callable[[Any], Any], Any, Any]] = {
     "number": (_number, 0.0, "float64"),
-    "text": (lambda cell: cell if type(cell) is str else None, "", object),
+    "text": (_text, "", object),
     "truth": (lambda cell: cell if type(cell) is bool else None, False, bool),
     "time": (_time, np.datetime64(0, "us"), "datetime64[us]"),
 }

@@ -65,6 +65,8 @@ def frame():
             "kind": pl.Series(["a", "b", None], dtype=pl.Categorical),
             "ok": [True, None, False],
             "any": pl.Series([object(), None, 1], dtype=pl.Object),
+            "took": [datetime.timedelta(1), None, datetime.timedelta(2)],
+            "hour": [datetime.time(1), None, datetime.time(2)],
         }
     )
 
@@ -97,6 +99,8 @@ def test_a_polars_frame_is_read_in_parts(frame):
         ("not ok", [2]),
         ("list is not null", [0, 2]),
         ("any == 1", [2]),
+        ("took > 86400", [2]),
+        ('hour == "01:00:00"', [0]),
     ],
 )
 def test_polars_columns_are_queried(frame, query, rows):

@@ -50,9 +50,16 @@ def test_a_figure_that_cannot_be_drawn_says_so():
         image_of(figure)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "P", "CMYK", "F", "LAB"])
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "P", "CMYK", "F", "LAB", "I", "I;16"])
 def test_images_of_each_mode_are_read(mode):
     assert opened(PIL.Image.new(mode, (3000, 20))).size == (1568, 10)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_about_a_figure_is_not_shown():
+    figure = Figure()
+    figure.suptitle("日本")  # DejaVu has no such glyphs
+    assert opened(figure).size == (640, 480)
 
 
 def test_an_image_of_too_many_pixels_is_refused():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -78,6 +80,9 @@ def table(value: object) -> Table:
         ("n >\n2", [2, 3]),
         ("true", [0, 1, 2, 3]),
         ("ok == 1", [0, 3]),
+        ('city != "#"', [0, 1, 3]),
+        ("n == 1or n == 0x4", [0, 3]),
+        ("n==1.or n in[2]", [0, 1]),
     ],
 )
 def test_rows_that_fit_a_query_are_selected(value, query, rows):
@@ -121,7 +126,11 @@ VALID = (
         ("@n > 1", f"query: it cannot be read: '@n > 1'.{VALID}"),
         ("unit price > 3", f"'unit price > 3'. A column with a blank is written `unit price`.{VALID}"),
         ("n = 1", f"query: it cannot be read: 'n = 1'. Equality is ==.{VALID}"),
-        ('city like "x"', "Write `and`, `or`; a text is searched with"),
+        ('city like "x"', "Write `and`, `or`, `not`, `in`, `is null`; a text is searched with"),
+        ("n BETWEEN 1 AND 2", f"'n BETWEEN 1 AND 2'. A range is written 1 <= price <= 2.{VALID}"),
+        ("n <> 1", f"'n <> 1'. Inequality is !=.{VALID}"),
+        ("n == 1 AND n == 2", "'n == 1 AND n == 2'. Write `and`, `or`, `not`, `in`, `is null`;"),
+        ("n > 0 # x\n and n > 9", "query: `#` stands in texts and in names only; a column is written `item #`."),
         ("b'x' == city", f"query: b'x' is neither number nor text.{VALID}"),
         ("... == n", f"query: ... is neither number nor text.{VALID}"),
         ("'x' * 99999999 == city", "query: 'x' is no number"),
@@ -149,6 +158,91 @@ VALID = (
 def test_what_is_not_valid_is_named(query, message):
     with pytest.raises(ArgumentsError, match=re.escape(message)):
         select(table(FRAME), query, range(4))
+
+
+def test_what_cannot_be_compared_says_so():
+    frame = pd.DataFrame({"z": [1 + 0j, None], "raw": [b"a", None], "many": [[1], None], "mix": ["a", 1]})
+    rows = table(frame)
+    for name in ("z", "raw", "many"):
+        for query in (f"{name} == 1", f'"a" in {name}', f"{name} in [1]", f"mix == {name}", f"{name} == {name}"):
+            with pytest.raises(ArgumentsError, match=f"^query: {name} holds values that cannot be compared, only by"):
+                select(rows, query, range(2))
+    assert select(rows, "raw is null and many is null", range(2)) == [1]
+    for array in (np.array([b"a"]), np.array([1j])):
+        with pytest.raises(ArgumentsError, match="query: value holds values that cannot be compared"):
+            select(table(array), "value == 1", range(1))
+
+
+@pytest.mark.parametrize(
+    ("value", "query"),
+    [
+        (pd.Series(pd.period_range("2020-01", periods=2, freq="M")), 'value > "2020-01"'),
+        (pd.Series(pd.period_range("2020-01", periods=2, freq="M"), dtype=object), "value is not null and true"),
+        ([datetime.time(1), datetime.time(2), None], 'value == "02:00:00"'),
+        ([datetime.timedelta(1), datetime.timedelta(2), None], "value > 86400"),
+        ([pd.Timedelta(1, "D"), pd.Timedelta(2, "D"), None], "value > 86400"),
+        (np.array([-(2**63) + 1, -(2**63)]), f"value == {-(2**63)}"),
+        (np.array([0, 2**63], "uint64"), f"value == {2**63}"),
+        (np.array([0, 2**64 - 1], "uint64"), f"value in [{2**64 - 1}]"),
+    ],
+)
+def test_values_of_other_classes_are_compared(value, query):
+    assert select(table(value), query, range(len(value)))[-1:] == [1]
+
+
+def test_a_column_is_named_as_it_is_written():
+    micro, mu = "\N{MICRO SIGN}m", "\N{GREEK SMALL LETTER MU}m"
+    assert select(table([{micro: 1}, {micro: 2}]), f"{micro} > 1", range(2)) == [1]
+    assert select(table([{micro: 1, mu: 2}]), f"{mu} == 2 and `{micro}` == 1", range(1)) == [0]
+    masked = table([{"api_\N{FULLWIDTH LATIN SMALL LETTER K}ey": "sesame", "api_key": "x"}])
+    with pytest.raises(ArgumentsError, match="the column 'api_key' is masked"):
+        select(masked, "api_\N{FULLWIDTH LATIN SMALL LETTER K}ey is null", range(1))
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["1in city", r'"\d" in city', r'r"\d" in city', r"'\777' in city", "1if n else 2", "0xfor n"],
+)
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_printed_about_a_query(query):
+    with contextlib.suppress(ArgumentsError):
+        select(table(FRAME), query, range(4))
+
+
+def test_an_unknown_escape_is_two_characters():
+    rows = table([{"path": r"C:\data"}, {"path": "Cdata"}])
+    for query in (r'"\d" in path', r'r"\d" in path', r'"\\d" in path'):
+        assert select(rows, query, range(2)) == [0]
+
+
+def test_texts_are_searched_for_secrets_in_parts():
+    lengths: list[int] = []
+
+    def hide(text: str) -> str:
+        lengths.append(len(text))
+        return text
+
+    assert select(table(["x" * 400_000] * 10), '"foo" in value', range(10), hide) == []
+    assert len(lengths) == 4
+    assert max(lengths) < 1_300_000
+
+
+def test_more_text_than_can_be_searched_is_refused(monkeypatch):
+    rows = table(["x" * 1_000_000] * 300)
+    read: list[str] = []
+
+    def hide(text: str) -> str:
+        read.append(text)
+        return text
+
+    problem = "the texts have 250,000,000 characters, and at most 200,000,000 are read; name fewer rows, such as rows="
+    with pytest.raises(ArgumentsError, match=f'^query: {problem}"50:250"$'):
+        select(rows, '"foo" in value', range(50, 300), hide)
+    assert read == []
+    monkeypatch.setattr("mcp_magic.values.query.MAX_SEARCHED", 3_000_000)
+    assert select(rows, '"foo" in value', range(3)) == []
+    with pytest.raises(ArgumentsError, match=r'at most 1,000,000 are searched; name fewer rows, such as rows="0:1"'):
+        select(rows, '"foo" in value or "bar" in value', range(2))
 
 
 def test_a_long_query_over_many_rows_is_refused():

@@ -8,12 +8,14 @@ from mcp_magic.values.statistics import statistics_text
 from mcp_magic.values.vectors import of_cells
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("cells", "text"),
     [
         ([1, 2, None], "1 missing, 1 to 2, mean 1.5"),
         ([0.123456789, 1e20], "0.123457 to 1e+20, mean 5e+19"),
         ([None], "1 missing"),
+        ([-(2**63)], f"{-(2**63):.6g} to {-(2**63):.6g}, mean {-(2**63):.6g}"),
         ([], ""),
         ([True, False, True], "2 true, 1 false"),
         (["a", "a", "b"], "2 different: 'a' 2 times"),

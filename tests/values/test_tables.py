@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
+import enum
 from collections import namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.values.reading import Reader
 from mcp_magic.values.tables import as_json, table_of
+from tests.support.clocks import assert_linear
 
 
 @dataclass
@@ -21,6 +26,24 @@ class Point:
 
 
 Pair = namedtuple("Pair", ["left", "right"])
+
+
+class Colour(enum.Enum):
+    RED = "r"
+
+
+class Trap:
+    """A key that fails when it is compared."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        raise SystemExit
+
 
 FRAME = pd.DataFrame(
     {
@@ -77,6 +100,47 @@ def test_values_are_tables(value, columns):
     table = table_of(value)
     assert table is not None
     assert table.columns == columns
+
+
+def test_a_cell_of_a_dict_is_read_without_its_other_keys():
+    def rows(count: int) -> list[dict[Any, int]]:
+        return [{(number, "a"): number for number in range(count)} for _ in range(400)]
+
+    assert_linear(lambda value: Reader().describe(value, "rows"), rows(3), rows(48))
+
+
+@pytest.mark.parametrize(
+    ("keys", "columns"),
+    [
+        ((1, "a"), ["1", "a"]),
+        ((("a", 1), ("a", 2)), ["a_1", "a_2"]),
+        ((datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2)), ["2026-01-02", "2026-01-02T00:00:00"]),
+        ((np.int64(7), pd.Timestamp("2026-01-02"), None), ["7", "2026-01-02T00:00:00", "None"]),
+        ((Colour.RED, b"a"), ["r", "YQ=="]),
+        ((Trap(1), 2), ["value"]),
+        ((("a", Trap(1)), 2), ["value"]),
+    ],
+)
+def test_columns_of_a_list_of_dicts_are_the_texts_of_its_keys(keys, columns):
+    rows = [dict.fromkeys(keys, 5), {}]
+    table = table_of(rows)
+    assert table is not None
+    assert table.columns == columns
+    if columns != ["value"]:
+        assert [list(table.cells(position, range(2))) for position in range(len(keys))] == [[5, None]] * len(keys)
+
+
+def test_keys_of_the_same_text_are_one_column():
+    table = table_of([{1: "a"}, {"1": "b"}, {1.0: "c"}])
+    assert table is not None
+    assert table.columns == ["1"]
+    assert table.cells(0, range(3)) == ["a", "b", "c"]
+
+
+def test_a_later_key_of_a_foreign_class_is_not_compared():
+    table = table_of([{1: "a"}] * 10_000 + [{Trap(1): "b", 2: "c"}, {Trap(2): "b", 1: "c"}])
+    assert table is not None
+    assert table.cells(0, range(9_999, 10_002)) == ["a", None, "c"]
 
 
 def test_a_value_without_rows_has_none_to_choose():
