@@ -521,7 +521,7 @@ class Asking:
         self._hooks: list[tuple[object, str, object]] = []
         self._pages = Pages(cells, settings)
         self._panels: dict[str, Panel] = {}  # by the run of the cell that they stand below; "" below none
-        self._panel_cells: dict[str, str] = {}  # the cell of each that asks about calls from outside
+        self._panel_cells: dict[str, str] = {}  # the cell of each that asks about calls from outside; "" for none
         self._without_subshells: set[str] = set()
         self._wants_replies: dict[str, bool] = {}
 
@@ -544,7 +544,7 @@ class Asking:
         deck.asks = lambda: how_to_ask(self._cells.circumstances(), self._settings.ask_with) != "nobody"
         deck.tell = self._tell
         self._cells.started.append(self._show_panels_again)
-        self._cells.ended.append(self._close_panels)
+        self._cells.ended.append(self._update_panels)
 
     def _tell(self, text: str) -> None:
         """Print a line in the cell that runs, or ran last."""
@@ -555,7 +555,7 @@ class Asking:
     def uninstall(self) -> None:
         """Undo `install`."""
         self._cells.started.remove(self._show_panels_again)
-        self._cells.ended.remove(self._close_panels)
+        self._cells.ended.remove(self._update_panels)
         for owner, name, hook in self._hooks:
             if getattr(owner, name) is hook:
                 setattr(owner, name, None)
@@ -602,18 +602,16 @@ class Asking:
         if place.cell is not None:
             run = self._cells.run(place.cell.request)
             panel = self._panel(run, partial(self._show_at, place.cell))
-            self._panel_cells[run.run] = run.cell
         else:
-            panel = self._panel(CellRun(), self._show_in_boards)
-        for board in place.boards:
+            run = CellRun()
+            panel = self._panel(run, self._show_in_boards)
+        self._panel_cells[run.run] = run.cell
+        for board in self._pages.boards:
             board.show_questions(panel.widget)
         try:
             return await panel.ask(question, until)
         finally:
-            if not panel.waiting:
-                for board in self._pages.boards:  # also those that another question came into
-                    board.hide_questions(panel.widget)
-            self._close_panels()
+            self._update_panels()
 
     async def _ask(self, question: Question, until: float, way: Way) -> Reply:
         loop = asyncio.get_running_loop()
@@ -723,7 +721,7 @@ class Asking:
         try:
             return await self._panel(self._cells.run(), show_below).ask(question, until)
         finally:
-            self._close_panels()
+            self._update_panels()
 
     def _panel(self, run: CellRun, show: Show) -> Panel:
         """Return the panel of a run of a cell, which `show` shows there."""
@@ -761,9 +759,17 @@ class Asking:
                 panel.show_again(partial(self._show_at, next(reversed(self._cells.pages.values()))))
                 self._panel_cells[message] = run.cell
 
-    def _close_panels(self) -> None:
-        """Close the panels of cells that have ended and wait for nothing."""
+    def _update_panels(self) -> None:
+        """Show what agents outside wait for in all boards; close the panels of ended cells that wait for nothing.
+
+        A cell that has ended may have opened a board.
+        """
         for cell, panel in list(self._panels.items()):
+            for board in self._pages.boards:
+                if not panel.waiting:
+                    board.hide_questions(panel.widget)
+                elif cell in self._panel_cells:
+                    board.show_questions(panel.widget)
             if not panel.waiting and not self._cells.is_running(cell):
                 del self._panels[cell]
                 self._panel_cells.pop(cell, None)

@@ -82,11 +82,10 @@ class Board(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a question stands: in boards, and below the latest cell of a page."""
+    """Where a question stands: in all boards, and below the latest cell of a page."""
 
     session: str  # of the page
     cell: LatestCell | None  # None if only boards can show it, or one of them stands there
-    boards: tuple[Board, ...]
 
 
 class Pages:
@@ -127,12 +126,12 @@ class Pages:
             if session in sessions:
                 latest = pages[session]
                 stands_there = cells.run(latest.request).cell in boards.values()
-                return Place(session, None if stands_there else latest, tuple(boards))
+                return Place(session, None if stands_there else latest)
         if not sessions:
             raise NowhereError(NO_PAGE)
         if not boards:
             raise NowhereError(RELOADED)
-        return Place(next(iter(sessions)), None, tuple(boards))
+        return Place(next(iter(sessions)), None)
 
     @property
     def boards(self) -> dict[Board, str]:

@@ -90,7 +90,8 @@ class RunCode:
         """
         code = await self._checked(arguments.get("code"))
         await self._free()
-        request = Request("", RUN_CODE.name, {"code": code}, client.asker, program="kernel")
+        tool = Programs(namespace=self._shell.user_ns).tool  # as the person sees it
+        request = Request("", RUN_CODE.name, {"code": code}, client.asker, tool, program="kernel")
         [decision] = await self._host.caller.decide([request])
         if not decision.approved:
             raise self._host.consent.refusal(request, decision)

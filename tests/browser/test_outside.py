@@ -39,6 +39,7 @@ CLOSE = """async () => {
     notebook.close();
 }"""
 NAME = "claude-code"
+PROGRAM = "total = 0\nfor number in range(2):\n    total += number\nprint('the total is', total)"
 DENIED = "show:one_text was not called; denied by default: "
 
 
@@ -69,9 +70,9 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def serve(lab: Lab, threads: ThreadPoolExecutor) -> Callable[..., Future[str]]:
+def serve(lab: Lab, threads: ThreadPoolExecutor, *options: str) -> Callable[..., Future[str]]:
     """Serve the kernel; return what calls a tool as an outside client, and gives its answer later."""
-    run(lab, SERVE)
+    run(lab, " ".join([SERVE, *options]))
     url, token = run(lab, WHERE).inner_text().split()
 
     def call(text: str = "", name: str = NAME, tool: str = "show__one_text", **arguments: Any) -> Future[str]:
@@ -130,6 +131,21 @@ def test_values_that_would_leave_are_drawn_and_can_be_opened(lab, threads):
     assert answer.result(60) == "10000 rows"
 
 
+def test_a_program_is_edited_as_code(lab, threads):
+    call = serve(lab, threads, "--code")
+    cell = start(lab, "5")
+    finished(cell)
+    answer = call(tool="run_code", code=PROGRAM)
+    press(cell, "Edit")
+    panel = output(cell)
+    expect(panel.locator("textarea")).to_have_value(PROGRAM)
+    panel.locator("textarea").fill(PROGRAM.replace("2", "3"))
+    expect(panel.locator("pre").filter(has_text="range(3)")).to_be_visible()
+    assert readable(lab, ".mcp-magic", ".mcp-form", picture="outside-program-edited")
+    press(cell, "Approve changed")
+    assert "[the person changed the code to]" in answer.result(60)
+
+
 def test_a_question_stands_below_a_cell_that_waits(lab, threads):
     call = serve(lab, threads)
     cell = start(lab, "import asyncio\nawait asyncio.sleep(600)")
@@ -153,8 +169,11 @@ def test_the_explorer_asks_as_well(lab, threads):
     finished(later)
     answer = call("ho")
     expect(button(explorer, "Approve")).to_be_visible()
+    opened = run(lab, "%mcp ui")
+    expect(button(opened, "Approve")).to_be_visible()
     press(later, "Approve")
     assert answer.result(60) == "ho"
+    expect(button(opened, "Approve")).to_have_count(0)
 
 
 def test_without_a_page_a_call_is_denied_until_a_cell_has_run(jupyterlab, live_browser, threads):

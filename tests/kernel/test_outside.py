@@ -207,6 +207,25 @@ def test_the_explorer_shows_the_question_too(frontend):
     frontend.run("explorer.close()")
 
 
+def test_an_explorer_that_opens_takes_up_what_waits(frontend):
+    cell = frontend.run("outside('Oslo')")
+    frontend.panel(cell)
+    shown = frontend.run("explorer = %mcp ui\nexplorer", again="the explorer's cell")
+    frontend.panel(shown)
+    frontend.run("outside('Rome')", cell=False)  # stands in the explorer alone
+    frontend.panel(shown, 2)
+    shown = frontend.run("explorer = %mcp ui\nexplorer", again="the explorer's cell")
+    frontend.panel(shown, 2)
+    frontend.panel(cell, 1)
+    frontend.click("Approve", cell=cell)
+    assert answered(frontend, "Oslo") == "Oslo 1"
+    frontend.panel(shown, 1)
+    frontend.click("Approve", cell=shown)
+    assert answered(frontend, "Rome") == "Rome 1"
+    assert frontend.line("explorer.widget.children[1].children") == "()"
+    frontend.run("explorer.close()")
+
+
 def test_a_notebook_that_asks_by_input_is_no_place(frontend):
     frontend.run("%config MCPMagics.ask_with = 'input'\noutside('Oslo')")
     assert "the notebook asks by input only (its setting `ask_with`)" in answered(frontend, "Oslo")

@@ -43,6 +43,21 @@ def test_approved_code_runs_and_is_shown_with_its_outcome(frontend, agent):
     assert frontend.line("total") == "6"
 
 
+def test_code_is_edited_as_the_text_that_it_is(frontend, agent):
+    cell = frontend.run("1")
+    answer = agent("x = 1\nprint(x)")
+    frontend.asks(cell, "Approve")
+    frontend.click("Edit", cell=cell)
+    frontend.has("Discard changes", cell)
+    [area] = [name for name, state in frontend.models.items() if state.get("value") == "x = 1\nprint(x)"]
+    frontend.type_into(area, "x = 2\nprint(x)\n")
+    frontend.has("Approve changed", cell)
+    frontend.click("Approve changed", cell=cell)
+    frontend.read_until(answer.done)
+    changed = "[the person changed the code to]\nx = 2\nprint(x)\n\n[end of the code]\n"
+    assert answer.result() == (False, f"{changed}2\nvariables: x (int)")
+
+
 def test_denied_code_does_not_run(frontend, agent):
     cell = frontend.run("%mcp allow * --for outside")
     answer = agent("never = 1")
