@@ -30,7 +30,7 @@ from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.fields import input_root
 from mcp_magic.schema.resolve import json_equal
-from mcp_magic.values.references import has_masked, readable_error, resolve_references
+from mcp_magic.values.references import misfit, resolve_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -184,12 +184,10 @@ class Planner:
         planned.values = resolved.references
         planned.take(resolved.arguments, input_schema)
         if planned.problem:  # it quotes values
-            masked = partial(resolve, masks=True)
-            problem = str(readable_error(ArgumentsError(planned.problem), masked, input_schema))
-            if has_masked(resolved, masked):
-                planned.problem, planned.misfit = "", problem
-            else:
-                planned.problem = problem
+            problem, is_masked = misfit(
+                ArgumentsError(planned.problem), resolved, partial(resolve, masks=True), input_schema
+            )
+            planned.problem, planned.misfit = ("", str(problem)) if is_masked else (str(problem), "")
         if planned.values:  # a decision is about these values, not about what the variables are later
             text = json.dumps(planned.arguments, sort_keys=True).encode()
             planned.of["values"] = hashlib.sha256(text).hexdigest()[:32]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import os
@@ -24,7 +23,6 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError
 from mcp_magic.flight.deadline import Unanswered, in_time
 from mcp_magic.loops import together
-from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -461,6 +459,16 @@ class Consent:
                     return True
         return request.change is None and _by_policy(policy or self.policy, request) == "allow"
 
+    def denies_any(self, request: Request, policy: str | None = None) -> bool:
+        """Whether rules and policy deny the call whatever its arguments are, so that these need not be read first."""
+        for rule in self.rules:
+            if rule.concerns(request.name, request.run, request.asker):
+                if rule.action != "deny":
+                    return False
+                if not rule.is_conditional:
+                    return True
+        return request.asker != PERSON and _by_policy(policy or self.policy, request) == "deny"
+
     def denies(self, request: Request) -> bool:
         """Whether a rule denies a call."""
         return ruling(self.rules, self.definitions, with_latest_definition(request, self.definitions))[1] == "deny"
@@ -545,8 +553,7 @@ class Consent:
     ) -> dict[int, Decision]:
         """Return an approver's decisions about one or more of the requests, each checked."""
         before = {
-            at: (copy.deepcopy(request.arguments), self.definitions.seal(request.name))
-            for at, request in requests.items()
+            at: (_text(request.arguments), self.definitions.seal(request.name)) for at, request in requests.items()
         }
         try:
             answers = await in_time(asking, self.timeout)
@@ -563,7 +570,7 @@ class Consent:
             decided = dict.fromkeys(requests, denial)
         return {at: because_outdated(requests[at], decision) for at, decision in decided.items()}
 
-    def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
+    def _valid(self, request: Request, decision: Any, before: str, definition: str) -> Decision:
         """Check an approver's answer against the schema, the denying rules, and the request as it was asked."""
         if not isinstance(decision, Decision):
             raise TypeError(f"it returned {type(decision).__name__}, not a Decision")
@@ -574,8 +581,11 @@ class Consent:
         if request.calls != 1 and decision.arguments is not None:
             return Decision.deny("calls that are made together cannot be edited", by="check")
         if decision.arguments is None:
-            unchanged = json_equal(before, request.arguments)
-            return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
+            return (
+                decision
+                if before == _text(request.arguments)
+                else Decision.deny("the arguments changed while it waited", by="check")
+            )
         try:
             if request.definition is not None:
                 arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)
@@ -610,6 +620,11 @@ class Consent:
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
+
+
+def _text(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as text, to see whether they change: it takes less time than a copy of many values."""
+    return json.dumps(arguments, default=str)
 
 
 def _person(request: Request) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -68,7 +69,7 @@ from mcp_magic.outside.runtime import KERNEL
 from mcp_magic.outside.sessions import MAX_SESSIONS, BoundedSessions
 from mcp_magic.outside.spill import spilled, spilled_prompt, spilled_resource
 from mcp_magic.results.results import META as CRASH
-from mcp_magic.values.references import has_masked, readable_error, resolve_references
+from mcp_magic.values.references import check_others, misfit, resolve_references
 from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tools import ValueTool, value_tools
 
@@ -457,36 +458,41 @@ class KernelServer:
     async def _call(self, item: Item, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
         """Call the tool of a session."""
         connection, tool = self._session(item.connection), item.definition
-        view = self._view(client)
-        resolve = partial(resolve_references, arguments, view, tool.input_schema, hide=self._secrets.hide)
-        resolved, masked = resolve(), partial(resolve, masks=True)
+        caller, view = self._host.caller, self._view(client)
         call = Call(
             connection,
             tool.name,
-            resolved.arguments,
+            arguments,
+            tool,
             asker=client.asker,
             answerers=client_answers(exchange, self._host, client.asker),
             is_shown=False,
-            values=resolved.references,
         )
-        caller, problem = self._host.caller, None
+        if self._host.consent.denies_any(call.request):
+            await caller.authorize(call)  # raises the denial; no value is read for it
+        check_others(arguments, tool.input_schema)
+        resolve = partial(resolve_references, arguments, view, tool.input_schema, hide=self._secrets.hide)
+        resolved, masked = resolve(), partial(resolve, masks=True)
+        call = replace(call, arguments=resolved.arguments, values=resolved.references)
+        problem: ArgumentsError | None = None
         try:
-            try:
-                prepared = await caller.prepare(call)
-            except ArgumentsError as error:
-                if not has_masked(resolved, masked):
-                    raise
-                # whether a masked value fits would tell what it holds: the person is asked as if it did
-                problem, prepared = error, await caller.prepare(call, validate=False)
-            exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
-            authorized = await caller.authorize(prepared)
-            exchange.enter("")
-            if problem is not None and (authorized.decision is None or authorized.decision.arguments is None):
-                raise problem
+            prepared = await caller.prepare(call)
+        except ArgumentsError as error:
+            problem, is_masked = misfit(error, resolved, masked, tool.input_schema)
+            if not is_masked:
+                raise problem from None
+            # whether a masked value fits would tell what it holds: the person is asked as if it did
+            prepared = await caller.prepare(call, validate=False)
+        exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
+        authorized = await caller.authorize(prepared)
+        exchange.enter("")
+        if problem is not None and (authorized.decision is None or authorized.decision.arguments is None):
+            raise problem
+        try:
             with passed_on(connection, exchange):
                 result = await caller.send(authorized, Relay(exchange, connection.spec.masked))
         except ArgumentsError as error:
-            raise readable_error(error, masked, tool.input_schema) from None
+            raise misfit(error, resolved, masked, tool.input_schema)[0] from None
         agreed = authorized.decision.arguments if authorized.decision is not None else None
         names, spill = edited_names(prepared.arguments, agreed), self._host.outputs.spill
         is_open = spill is not None or result.output_schema is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
@@ -10,13 +11,14 @@ from mcp_magic import schema
 from mcp_magic.consent.consent import Request
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.outside.edits import edit_note, edited_names
-from mcp_magic.values.references import resolve_references
+from mcp_magic.values.references import check_others, resolve_references
 from mcp_magic.values.shared import check_put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic._host import Host
+    from mcp_magic.consent.consent import Decision
     from mcp_magic.outside.clients import Client
     from mcp_magic.values.shared import ClientValues
 
@@ -65,6 +67,10 @@ class PutValue:
             ArgumentsError: The name or the value cannot be used.
             DeniedError: The person, or a rule, refused.
         """
+        request = Request("", PUT_VALUE.name, arguments, client.asker, definition=PUT_VALUE)
+        if self._host.consent.denies_any(request):
+            await self._decided(request)  # raises the denial; no value is read for it
+        check_others(arguments, PUT_VALUE.input_schema)
         # masked, as the client reads what it has put
         resolved = resolve_references(arguments, values, PUT_VALUE.input_schema, hide=self._hide, masks=True)
         prepared, _ = schema.prepare_arguments(resolved.arguments, PUT_VALUE.input_schema)
@@ -72,10 +78,7 @@ class PutValue:
         name = prepared["name"]
         if name in values and name not in values.own():
             raise ArgumentsError(f"{name!r} is a variable of the person, and stays; put the value under another name")
-        request = Request("", PUT_VALUE.name, prepared, client.asker, definition=PUT_VALUE, values=resolved.references)
-        [decision] = await self._host.caller.decide([request])
-        if not decision.approved:
-            raise self._host.consent.refusal(request, decision)
+        decision = await self._decided(replace(request, arguments=prepared, values=resolved.references))
         agreed = prepared if decision.arguments is None else decision.arguments
         name = str(agreed["name"])
         shape = values.put(name, agreed["value"])
@@ -83,3 +86,10 @@ class PutValue:
         if names := edited_names(prepared, decision.arguments):
             text = f"{edit_note(names)}\n{text}"
         return CallToolResult(content=[TextContent(text=text)])
+
+    async def _decided(self, request: Request) -> Decision:
+        """Return the decision that approves a request; DeniedError if it is denied."""
+        [decision] = await self._host.caller.decide([request])
+        if not decision.approved:
+            raise self._host.consent.refusal(request, decision)
+        return decision

@@ -11,6 +11,7 @@ values; where it takes lists, each row is a list; else each row is an object.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from mcp_magic.results.content import Media
 from mcp_magic.results.results import ToolResult, argument_value
 from mcp_magic.schema import input_root, prepare_arguments
 from mcp_magic.schema.resolve import json_key
-from mcp_magic.schema.secrets import MASK
+from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.schema.validate import path_text
 from mcp_magic.values.classes import are_all, bases, class_name, is_among, loaded
 from mcp_magic.values.plain import Writer
@@ -31,10 +32,11 @@ from mcp_magic.values.reading import RESULTS, nothing_in, part_of, row_range
 from mcp_magic.values.tables import as_json, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.schema import Field
+    from mcp_magic.values.rows import Table
     from mcp_magic.values.tools import Values
 
 MARK = "$value"
@@ -48,7 +50,8 @@ MAX_VALUES = 2_000_000  # most numbers, texts and so on of one value
 MAX_DEPTH = 100  # levels of arguments that are searched
 
 MAX_COLUMNS = 20  # most columns that a shape names
-SAMPLE = 100  # rows that tell what a column holds
+SAMPLE = 100  # rows that tell what a column holds, and how large a table is
+MANY = 2_000  # rows of which some tell first whether all are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +113,13 @@ class _Resolution:
                     raise ArgumentsError(f"{one_line(name, 60)} is masked: it is passed on whole, without a selection")
                 self.data[key] = self.formed(name, MASK if is_masked and self.masks else value, selection, form)
             data = self.data[key]
+            size = estimated_size(data)
+            self.check(size)
         except ArgumentsError as error:
             raise ArgumentsError(f"{where}: {self.hide(str(error))}") from None
         except Exception as error:  # of a library that cannot read its own value
             raise ArgumentsError(f"{where}: this value cannot be read ({class_name(type(error))})") from None
-        self.size += estimated_size(data)
-        if self.size > MAX_BYTES:
-            raise ArgumentsError(
-                f"{where}: the values are more than {MAX_BYTES // 1_000_000} MB; "
-                'send less of them at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
-            )
+        self.size += size
         self.references.append(Reference(path, name, json_shape(data), reference))
         return data
 
@@ -130,28 +130,27 @@ class _Resolution:
         if type(value) is Media:
             return value.base64
         if form.items in ("array", "any") and not selection and loaded("numpy", "ndarray") is type(value):
+            self.check_size(lambda rows: self.writer().plain(value[list(rows)]), _rows_of(value))
             return self.writer().plain(value)  # lists in lists, of any number of dimensions
-        data = self.selected(value, **selection)
-        if form.takes_list_only and isinstance(data, dict) and (table := table_of(value)) is not None:
-            data = self.selected(value, table.columns, **selection)
-        if not (isinstance(data, list) and data and all(type(row) is dict for row in data)):
-            return data
-        if form.items == "array":
-            return [list(row.values()) for row in data]
-        is_column = _is_column(value)
-        if form.items == "scalar" and (is_column or all(len(row) == 1 for row in data)):
-            return [cell for row in data for cell in list(row.values())[-1:]]
-        if form.items == "any" and is_column and all(len(row) == 1 for row in data):  # no index that says more
-            return [cell for row in data for cell in row.values()]
-        if form.takes_list_only and form.items == "scalar":
-            raise ArgumentsError(_names_one_column(name, data, form.kinds))
+        table = table_of(value)
+        columns, numbers = self.selected(table, **selection)
+
+        def read(rows: Sequence[int] | None) -> Any:
+            part = as_json(value, columns, rows, writer=self.writer(), table=table)
+            return _shaped(name, self.masked(part) if self.masks else part, value, form)
+
+        if table is not None and not isinstance(value, dict):  # lists in an object do not repeat the names
+            self.check_size(read, range(len(table)) if numbers is None else numbers)
+        data = read(numbers)
+        if form.takes_list_only and isinstance(data, dict) and table is not None:
+            columns = table.columns
+            return read(numbers)
         return data
 
     def selected(
-        self, value: Any, columns: Sequence[str] = (), rows: list[int] | str | None = None, query: str = ""
-    ) -> Any:
-        """Return a value, or rows and columns of it, as JSON that shares nothing with it."""
-        table = table_of(value)
+        self, table: Table | None, columns: Sequence[str] = (), rows: list[int] | str | None = None, query: str = ""
+    ) -> tuple[Sequence[str], Sequence[int] | None]:
+        """Return the columns and the numbers of the rows that are taken; () and None for all."""
         numbers: Sequence[int] | None = None
         count = len(table) if table is not None else 0
         if rows is not None or query:
@@ -171,12 +170,61 @@ class _Resolution:
                     f"{cells:,} cells are too many, the most are {MAX_VALUES:,}; "
                     'take fewer at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
                 )
-        data = as_json(value, columns, numbers, writer=self.writer())
-        return self.writer(self.hide).plain(data) if self.masks else data
+        return columns, numbers
+
+    def check_size(self, read: Callable[[Sequence[int]], Any], rows: Sequence[int]) -> None:
+        """Raise ArgumentsError if many rows are larger than is taken, as a few of them tell, before all are read."""
+        if len(rows) < MANY:
+            return
+        few = rows[:: len(rows) // SAMPLE]
+        self.check(estimated_size(read(few)) * len(rows) / len(few))
+
+    def check(self, size: float) -> None:
+        """Raise ArgumentsError if all values are too large with one of this size."""
+        if self.size + size > MAX_BYTES:
+            raise ArgumentsError(
+                f"the values are more than {MAX_BYTES // 1_000_000} MB; "
+                'send less of them at a time: {"$value": ..., "columns": [...], "rows": [0, 1000]}'
+            )
+
+    def masked(self, data: Any) -> Any:
+        """Return JSON as a reader gets it; rows with the same names column by column, which takes less time."""
+        writer = self.writer(self.hide)
+        names = data[0] if isinstance(data, list) and data else None
+        if not names or not all(type(row) is dict and row.keys() == names.keys() for row in data):
+            return writer.plain(data)
+        columns: dict[str, list[Any]] = {}
+        for name, shown in zip(names, writer.plain(dict.fromkeys(names)), strict=True):
+            cells = [row[name] for row in data]
+            if is_secret_name(shown):
+                columns[shown] = [None if cell is None else MASK for cell in cells]
+            else:
+                columns[shown] = [writer.plain(cell, depth=2) for cell in cells]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def writer(self, hide: Callable[[str], str] | None = None) -> Writer:
         """Return what makes a value plain, within limits."""
         return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True, json_only=True, hide=hide)
+
+
+def _rows_of(array: Any) -> range:
+    return range(array.shape[0] if array.ndim else 0)
+
+
+def _shaped(name: str, data: Any, value: Any, form: _Form) -> Any:
+    """Return the JSON of a value in a form: of a table, rows as objects, as lists, or the cells of one column."""
+    if not (isinstance(data, list) and data and all(type(row) is dict for row in data)):
+        return data
+    if form.items == "array":
+        return [list(row.values()) for row in data]
+    is_column = _is_column(value)
+    if form.items == "scalar" and (is_column or all(len(row) == 1 for row in data)):
+        return [cell for row in data for cell in list(row.values())[-1:]]
+    if form.items == "any" and is_column and all(len(row) == 1 for row in data):  # no index that says more
+        return [cell for row in data for cell in row.values()]
+    if form.takes_list_only and form.items == "scalar":
+        raise ArgumentsError(_names_one_column(name, data, form.kinds))
+    return data
 
 
 def _is_column(value: Any) -> bool:
@@ -221,30 +269,50 @@ def resolve_references(
     return Resolved(replaced, tuple(resolution.references))
 
 
-def has_masked(resolved: Resolved, masked: Callable[[], Resolved]) -> bool:
-    """Whether values that were put in have parts that the client reads masked; `masked` resolves with `masks`."""
-    if not resolved.references:
-        return False
-    try:
-        return masked().arguments != resolved.arguments
-    except ArgumentsError:  # a mask takes less room or more than what it hides
-        return True
+def misfit(
+    error: ArgumentsError, resolved: Resolved, masked: Callable[[], Resolved], schema: Mapping[str, Any]
+) -> tuple[ArgumentsError, bool]:
+    """Return the error of a tool's schema as the client may read it, and whether masked values are among the arguments.
 
-
-def readable_error(error: ArgumentsError, masked: Callable[[], Resolved], schema: Mapping[str, Any]) -> ArgumentsError:
-    """Return the error of a tool's schema about arguments with references, as their client may read it.
-
-    Such an error quotes values: it is that of the values as they are masked for a reader. `masked` resolves with
-    `masks`.
+    The error quotes values: with masked ones it is that of the values as they are masked for a reader. Then to tell
+    whether they fit would tell what they hold. `masked` resolves with `masks`.
     """
+    if not resolved.references:
+        return error, False
     try:
-        resolved = masked()
-        if not resolved.references:
-            return error
-        prepare_arguments(resolved.arguments, schema)
-    except ArgumentsError as problem:
-        return problem
-    return ArgumentsError("a value that a reference stands for does not fit; tools/list has what the tool takes")
+        shown = masked().arguments
+        if shown == resolved.arguments:
+            return error, False
+        prepare_arguments(shown, schema)
+    except ArgumentsError as problem:  # also since a mask takes more room than what it hides
+        return problem, True
+    text = "a value that a reference stands for does not fit; tools/list has what the tool takes"
+    return ArgumentsError(text), True
+
+
+def check_others(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise ArgumentsError if arguments without references do not fit by themselves, before values are read."""
+    if not any(map(_has_reference, arguments.values())):
+        return  # all are checked together
+    root, properties = input_root(schema), schema.get("properties")
+    unfit: dict[str, Any] = {}
+    for name, raw in properties.items() if isinstance(properties, Mapping) else ():
+        place = root.child(name)
+        if place is not None and name in arguments and not _has_reference(arguments[name]):
+            unfit |= {} if place.takes(arguments[name]) else {name: raw}
+    if unfit:
+        documents = {key: schema[key] for key in ("$schema", "$id", "$defs", "definitions") if key in schema}
+        tool = {**documents, "type": "object", "properties": unfit}
+        prepare_arguments({name: arguments[name] for name in unfit}, tool)
+
+
+def _has_reference(value: Any, depth: int = 0) -> bool:
+    """Whether there is a reference in an argument; in one that is nested too deeply there may be."""
+    if not isinstance(value, dict | list) or depth > MAX_DEPTH:
+        return depth > MAX_DEPTH
+    if isinstance(value, dict) and MARK in value:
+        return True
+    return any(_has_reference(inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
 
 
 def _read_reference(reference: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -70,7 +70,12 @@ _IN_RESULTS: dict[type, Callable[[Any], Table | None]] = {
 
 
 def as_json(
-    value: Any, columns: Sequence[str] = (), rows: Sequence[int] | None = None, *, writer: Writer | None = None
+    value: Any,
+    columns: Sequence[str] = (),
+    rows: Sequence[int] | None = None,
+    *,
+    writer: Writer | None = None,
+    table: Table | None = None,
 ) -> Any:
     """Return a value as JSON: a table as a list of objects, a single column of values as a list.
 
@@ -79,12 +84,14 @@ def as_json(
         columns: Only these columns, in this order. They may be of an index.
         rows: Only the rows with these numbers.
         writer: The limits.
+        table: The value as a table, if it was made already.
 
     Raises:
         ArgumentsError: The value has no such column, no rows or columns at all, or it exceeds a limit.
     """
     writer = writer or Writer(strict=True)
-    table = table_of(value)
+    if table is None:
+        table = table_of(value)
     if table is None:
         if columns or rows is not None:
             raise ArgumentsError(f"a {class_name(type(value))} has no rows and columns")

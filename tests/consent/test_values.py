@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from mcp_types import Tool
 
 from mcp_magic.ask.approval import approval_part, approval_question, call_text, decision_of, unseen_of
@@ -104,6 +105,25 @@ async def test_rules_match_the_values_and_not_their_names():
     consent = Consent(rules=[Rule("deny", "db:*", {"city": "Oslo"})], policy="auto")
     assert not (await consent.review(asked())).approved
     assert (await consent.review(asked(arguments={"rows": [], "city": "Rome"}))).approved
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules", "denies"),
+    [
+        ("deny", [], True),
+        ("ask", [], False),
+        ("deny", [Rule("allow", "db:load", {"limit": 5}, asker="outside")], False),
+        ("deny", [Rule("allow", "db:load")], True),  # not for agents outside
+        ("auto", [Rule("deny", "db:load", {"limit": 5})], False),
+        ("auto", [Rule("deny", "db:load", {"limit": 5}), Rule("deny", "db:*")], True),
+        ("auto", [Rule("ask", "db:*", {"limit": 6}), Rule("deny", "db:*")], False),
+    ],
+)
+def test_whether_a_call_is_denied_is_told_without_its_arguments(policy, rules, denies):
+    consent = Consent(rules=rules, policy=policy)
+    assert consent.denies_any(asked(arguments={}, values=())) is denies
+    if denies:
+        assert consent.verdict(asked()) == "deny"
 
 
 async def test_no_rule_has_values_of_the_notebook():

@@ -272,6 +272,42 @@ async def test_a_masked_value_that_does_not_fit_is_told_after_consent(guess, hos
     assert "xylophone" not in told
 
 
+@pytest.mark.parametrize("denial", ["policy", "rule", "rule for all tools"])
+async def test_no_value_is_read_for_a_call_that_is_denied_whatever_it_has(denial, host_of_tables, space):
+    values, consent = SharedValues(space), host_of_tables.consent
+    values.share("df")
+    if denial == "policy":
+        consent.policy = "deny"
+    else:
+        consent.add(Rule("deny", "*:*" if denial == "rule for all tools" else "tables:echo", {"text": "other"}))
+        consent.add(Rule("deny", "*:*" if denial == "rule for all tools" else "tables:echo", reason="never"))
+        consent.add(Rule("deny", ":put_value"))
+    async with Client(KernelServer(host_of_tables, values).server) as client:
+        for tool, arguments in (
+            ("tables__echo", {"text": "a", "data": [{"$value": "df"}]}),
+            ("put_value", {"name": "mine", "value": {"$value": "df"}}),
+        ):
+            answer = await client.call_tool(tool, arguments)
+            assert answer.is_error
+            assert "was not called; denied by" in texts(answer)
+            assert (consent.audit.records[-1].decision, consent.audit.records[-1].arguments) == ("deny", arguments)
+    assert not values.readers("df")
+
+
+async def test_a_value_is_read_only_if_other_arguments_fit_and_once_more_for_masks(host_of_tables, space):
+    values = SharedValues(space)
+    values.share("df", "text")
+    async with Client(KernelServer(host_of_tables, values).server) as client:
+        answer = await client.call_tool("tables__echo", {"text": 7, "data": {"$value": "df"}})
+        assert texts(answer) == "text: expected string, got 7"
+        answer = await client.call_tool("put_value", {"name": 7, "value": {"$value": "df"}})
+        assert texts(answer) == "name: expected string, got 7"
+        assert not values.readers("df")
+        answer = await client.call_tool("tables__total", {"numbers": {"$value": "text"}})
+        assert texts(answer) == "numbers: expected list of number, got 'hello'"
+        assert [*values.readers("text").values()] == [2]
+
+
 async def test_two_clients_do_not_read_each_others_values(kernel):
     async with served(kernel) as url, Client(url, client_info=Implementation(name="one", version="1")) as one:
         await one.call_tool("tables__customers", {"count": 2_000})

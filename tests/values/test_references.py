@@ -15,7 +15,9 @@ from mcp_types import CallToolResult, TextContent
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.results import ToolResult
 from mcp_magic.schema import prepare_arguments
-from mcp_magic.values.references import MAX_REFERENCES, readable_error, resolve_references
+from mcp_magic.values.frames import Frame
+from mcp_magic.values.plain import Writer
+from mcp_magic.values.references import MAX_REFERENCES, Resolved, check_others, misfit, resolve_references
 from mcp_magic.values.shared import SharedValues
 from tests.support.strategies import QUICK, anything_like_a_schema, json_values
 
@@ -336,8 +338,9 @@ def test_an_error_quotes_no_known_secret(client, space):
     arguments, tool = {"x": {"$value": "text"}}, schema(x={"type": "string", "maxLength": 3})
 
     def read(tool, hide):
-        masked = partial(resolve_references, arguments, client, tool, hide=hide, masks=True)
-        return str(readable_error(ArgumentsError("quotes hunter2"), masked, tool))
+        resolve = partial(resolve_references, arguments, client, tool, hide=hide)
+        error, is_masked = misfit(ArgumentsError("quotes hunter2"), resolve(), partial(resolve, masks=True), tool)
+        return str(error) if is_masked else None
 
     hidden = "x: expected string, at most 3 characters, got 'the password is ***'"
     assert read(tool, lambda text: text.replace("hunter2", "***")) == hidden
@@ -345,7 +348,8 @@ def test_an_error_quotes_no_known_secret(client, space):
         "a value that a reference stands for does not fit; tools/list has what the tool takes"
     )
     own = ArgumentsError("x: expected string, got 3")
-    assert readable_error(own, partial(resolve_references, {"x": 3}, client, tool, masks=True), tool) is own
+    assert misfit(own, Resolved({"x": 3}), partial(resolve_references, {"x": 3}, client, tool), tool) == (own, False)
+    assert read(tool, str) is None
 
 
 def test_a_reference_does_not_stand_for_all_arguments(client):
@@ -368,6 +372,68 @@ def test_references_are_bounded(client, space):
     assert refusal({"a": [{"$value": "text"}] * 5}, client).startswith(
         "a[3]: the values are more than 32 MB; send less"
     )
+
+
+@pytest.mark.parametrize("masks", [False, True])
+@pytest.mark.parametrize("selection", [{}, {"rows": [0, 900_000]}, {"query": "a >= 0"}])
+def test_a_large_table_is_refused_before_it_is_read(selection, masks, client, space, monkeypatch):
+    space["df"] = pd.DataFrame({"a": np.linspace(0.1, 0.9, 1_000_000), "b": np.linspace(0.1, 0.9, 1_000_000)})
+    read, cells = [], Frame.cells
+
+    def spy(self, position, rows):
+        read.append(len(rows))
+        return cells(self, position, rows)
+
+    monkeypatch.setattr(Frame, "cells", spy)
+    with pytest.raises(ArgumentsError, match="x: the values are more than 32 MB; send less of them at a time"):
+        resolve_references({"x": {"$value": "df", **selection}}, client, masks=masks)
+    assert sum(read) < 1_000
+    # what is small enough in the form of its place is taken
+    column = {"$value": "df", "columns": ["a"], **selection}
+    assert len(resolve_references({"x": column}, client, schema(x=NUMBERS), masks=masks).arguments["x"]) >= 900_000
+
+
+def test_a_large_array_and_list_are_refused_before_they_are_read(client, space, monkeypatch):
+    space["text"] = np.linspace(0.1, 0.9, 1_999_998).reshape(-1, 2)
+    space["records"] = [{"a": "x" * 400}] * 100_000
+    read, plain = [], Writer.plain
+
+    def spy(self, value, depth=0):
+        read.append(depth)
+        return plain(self, value, depth)
+
+    monkeypatch.setattr(Writer, "plain", spy)
+    for name in ("text", "records"):
+        assert refusal({"x": {"$value": name}}, client).startswith("x: the values are more than 32 MB")
+    assert len(read) < 5_000
+    space["config"] = {"a": [True] * 1_500_000}  # its rows would repeat the name
+    assert resolve_references({"x": {"$value": "config"}}, client).arguments["x"] == space["config"]
+
+
+def test_rows_are_masked_as_other_values_are(client, space):
+    rows = [{"id": 1, "api_key": "k", "note": "sesame", "in": {"password": "p"}}, {"id": 2, "api_key": None}]
+
+    def hide(text):
+        return text.replace("sesame", "***")
+
+    space["records"] = [rows[0], {**rows[0], "api_key": None}]
+    uniform = resolve_references({"x": {"$value": "records"}}, client, hide=hide, masks=True).arguments["x"]
+    space["records"] = rows
+    mixed = resolve_references({"x": {"$value": "records"}}, client, hide=hide, masks=True).arguments["x"]
+    assert uniform[0] == mixed[0] == {"id": 1, "api_key": "***", "note": "***", "in": {"password": "***"}}
+    assert uniform[1]["api_key"] is mixed[1]["api_key"] is None
+
+
+def test_other_arguments_are_checked_before_values_are_read():
+    colour = {"$ref": "#/$defs/colour"}
+    tool = schema(rows=ROWS, colour=colour, n={"type": "integer"}, more={"type": "object", "required": ["a"]})
+    tool |= {"$defs": {"colour": {"enum": ["red"]}}}
+    rows = {"$value": "df"}
+    check_others({"rows": rows, "colour": "red", "n": rows, "more": {"b": [rows]}, "unlisted": 1}, tool)
+    check_others({"colour": "blue"}, tool)  # all are checked together where nothing is read
+    for arguments in ({"rows": rows, "colour": "blue"}, {"rows": rows, "n": 1, "colour": "blue"}):
+        with pytest.raises(ArgumentsError, match=r"^colour: expected 'red', got 'blue'$"):
+            check_others(arguments, tool)
 
 
 def test_a_value_that_contains_itself_is_refused(client, space):
