@@ -273,7 +273,7 @@ async def test_a_masked_value_that_does_not_fit_is_told_after_consent(guess, hos
 
 
 @pytest.mark.parametrize("denial", ["policy", "rule", "rule for all tools"])
-async def test_no_value_is_read_for_a_call_that_is_denied_whatever_it_has(denial, host_of_tables, space):
+async def test_no_value_is_read_for_a_call_that_is_denied_anyhow(denial, host_of_tables, space):
     values, consent = SharedValues(space), host_of_tables.consent
     values.share("df")
     if denial == "policy":
@@ -294,7 +294,7 @@ async def test_no_value_is_read_for_a_call_that_is_denied_whatever_it_has(denial
     assert not values.readers("df")
 
 
-async def test_a_value_is_read_only_if_other_arguments_fit_and_once_more_for_masks(host_of_tables, space):
+async def test_a_value_is_read_only_if_other_arguments_fit(host_of_tables, space):
     values = SharedValues(space)
     values.share("df", "text")
     async with Client(KernelServer(host_of_tables, values).server) as client:
