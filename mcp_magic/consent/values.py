@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_magic._text import join_names
 from mcp_magic.display.arguments import hidden_arguments, value_text
 from mcp_magic.display.visible import in_line
 from mcp_magic.schema.resolve import json_equal
@@ -52,8 +53,16 @@ class ValueNote(Protocol):
 
 
 def note_line(note: ValueNote) -> str:
-    """Return a note on one line."""
-    return f"{in_line(note.name, MAX_NAME)}: {in_line(note.shape, MAX_SHAPE)}"
+    """Return a note on one line: the variable, what was selected of it, and the shape of that."""
+    shape = in_line(note.shape, MAX_SHAPE)
+    columns, query = note.reference.get("columns"), note.reference.get("query")
+    names = [in_line(str(name), MAX_NAME) for name in columns] if isinstance(columns, list) else []
+    selected = [in_line(note.name, MAX_NAME)]
+    if any(name not in shape for name in names):  # rows of objects name their columns
+        selected.append(f"{'column' if len(names) == 1 else 'columns'} {join_names(names)}")
+    if isinstance(query, str) and query:
+        selected.append(f"rows where {in_line(query, MAX_SHAPE)}")
+    return f"{', '.join(selected)}: {shape}"
 
 
 def value_at(arguments: Any, path: Path) -> Any:

@@ -63,6 +63,24 @@ async def test_a_question_draws_the_values_that_would_leave():
     assert call_text(request, request.arguments).startswith('db:load(rows="← df: 10,000 rows')
 
 
+@pytest.mark.parametrize(
+    ("reference", "shape", "line"),
+    [
+        ({"columns": ["price"]}, "30 numbers", "df, column price: 30 numbers"),
+        ({"columns": ["a", "b"]}, "30 lists", "df, columns a, b: 30 lists"),
+        ({"columns": ["a"], "query": "a > 1"}, "2 rows × 1 column (a)", "df, rows where a > 1: 2 rows × 1 column (a)"),
+        ({"columns": 5, "query": None}, "2 rows", "df: 2 rows"),
+        ({"columns": ["\u202ep"], "query": "a\n" * 500}, "text", r"df, column \u202ep, rows where a\na\n"),
+    ],
+)
+async def test_a_question_says_what_was_selected(reference, shape, line):
+    selected = replace(note("df", shape, "rows"), reference={"$value": "df", **reference})
+    request = asked(values=(selected,))
+    text = approval_part(request, request.arguments).plain
+    assert f"rows ← {line}" in text
+    assert len(text) < 1500
+
+
 async def test_all_of_a_value_can_be_opened_and_nothing_must_be():
     request = asked()
     reveal = approval_question(request).reveal
