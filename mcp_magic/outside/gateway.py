@@ -472,7 +472,12 @@ class KernelServer:
             await caller.authorize(call)  # raises the denial; no value is read for it
         check_others(arguments, tool.input_schema)
         resolve = partial(resolve_references, arguments, view, tool.input_schema, hide=self._secrets.hide)
-        resolved, masked = resolve(), partial(resolve, masks=True)
+        try:
+            resolved, masked = resolve(), partial(resolve, masks=True)
+        except ArgumentsError as error:  # the audit has it as it has a read that is refused
+            note = partial(self._host.consent.note_read, client.asker, f"{connection.name}:{tool.name}", arguments)
+            note(self._secrets.hide(str(error)))
+            raise
         call = replace(call, arguments=resolved.arguments, values=resolved.references)
         problem: ArgumentsError | None = None
         try:

@@ -119,6 +119,15 @@ async def test_an_agent_is_told_that_the_person_changed_its_call(spill, kernel, 
         assert (texts(answer), answer.structured_content) == ("6.0", {"result": 6.0})
 
 
+async def test_the_audit_has_a_reference_that_is_refused(kernel, host):
+    async with Client(kernel.server) as client:
+        assert (await client.call_tool("tables__total", {"numbers": {"$value": "secret"}})).is_error
+    record = host.consent.audit.records[-1]
+    assert (record.tool, record.arguments) == ("tables:total", {"numbers": {"$value": "secret"}})
+    assert record.decision == "deny"
+    assert record.reason.startswith("numbers: no shared value 'secret'")
+
+
 async def test_what_the_question_showed_is_sent(kernel, host, space):
     async def approve(request):
         space["df"] = pd.DataFrame({"id": [7], "price": [7.0]})
