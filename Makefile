@@ -74,8 +74,9 @@ tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
 	$(BIN)/python -m tests.environments
 	@mkdir -p .cache
-	@status=0; $(BIN)/python -m pytest --quiet -p tests.conftest -p no:langsmith_plugin --nbval \
-	  --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS) --numprocesses 3 --dist loadfile || status=$$?; \
+	@status=0; $(BIN)/python -m pytest --quiet -p tests.conftest -p tests.support.notebook_kernels \
+	  -p no:langsmith_plugin --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS) \
+	  --numprocesses 3 --dist loadfile || status=$$?; \
 	  $(BIN)/python -m tests.replayed notebooks/*.ipynb >.cache/replayed.log 2>&1 & replayed=$$!; \
 	  $(BIN)/python -m pytest --quiet $(TESTS) || status=$$?; \
 	  wait $$replayed || status=$$?; cat .cache/replayed.log; exit $$status
