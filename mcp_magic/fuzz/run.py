@@ -258,7 +258,8 @@ class Fuzz:
         return asyncio.get_running_loop().time() - self._began
 
     def _is_over(self) -> bool:
-        return self._spent >= self._seconds or self._pace.is_stuck
+        """Whether the time is up: one call is always made."""
+        return (self._spent >= self._seconds and self.report.calls > 0) or self._pace.is_stuck
 
     def _detail(self) -> str:
         return f"{self.report.calls:,} calls, {plural(len(self.report.failures), 'failures')}"

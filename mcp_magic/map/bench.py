@@ -256,16 +256,20 @@ async def run_bench(
 
 
 async def _measure(caller: Caller, call: Call, level: Level, seconds: float) -> None:
-    """Measure one level: each worker takes the next call that is due, so that at most so many are in flight."""
+    """Measure one level: each worker takes the next call that is due, so that at most so many are in flight.
+
+    One call is always made, however short the time is.
+    """
     started = time.perf_counter()
     numbers = itertools.count()
     in_flight = most = 0
 
     async def calls() -> None:
         nonlocal in_flight, most
-        while time.perf_counter() < started + seconds:
-            due = time.perf_counter() if level.rate is None else started + next(numbers) / level.rate
-            if due >= started + seconds:
+        for number in numbers:  # of all workers
+            now = time.perf_counter()
+            due = now if level.rate is None else started + number / level.rate
+            if number and max(now, due) >= started + seconds:
                 return
             if due > time.perf_counter():
                 await asyncio.sleep(due - time.perf_counter())

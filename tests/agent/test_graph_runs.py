@@ -36,9 +36,9 @@ async def test_one_agent_call_enters_few_functions(host):
     for thread in ("third", "fourth", "fifth"):
         with walk() as entries:
             await agent.run("What does an apple cost?", thread)
-        lengths.append(len(entries))
-    # 28 more when each node planned the call again; about 30 ask whether this is the session's loop; on a busy machine
-    # timers add some
+        # the trace settles what it has recorded from time to time, so that a busy machine sees it in each of these
+        lengths.append(len([name for _, name in entries if ".settle" not in name]))
+    # 28 more when each node planned the call again; about 30 ask whether this is the session's loop
     assert min(lengths) < 950
 
 

@@ -132,6 +132,7 @@ def test_values_that_would_leave_are_drawn_and_can_be_opened(lab, threads):
 
 
 def test_a_program_is_edited_as_code(lab, threads):
+    run(lab, "await host.stop_serving();")  # it is served without
     call = serve(lab, threads, "--code")
     cell = start(lab, "5")
     finished(cell)
