@@ -131,9 +131,7 @@ class Level:
             elif latency >= bound:
                 texts.append(f"{name}: it is {latency * 1000:.4g} ms; the limit is {bound * 1000:g} ms")
         calls = len(self.latencies) + self.errors.total()
-        if errors is not None and not calls:
-            texts.append("errors: no call was made")
-        elif errors is not None and self.errors.total() > errors * calls:
+        if errors is not None and self.errors.total() > errors * calls:
             share = f"{self.errors.total():,} of {calls:,} calls ({self.errors.total() / calls:.2%})"
             texts.append(f"errors: {share}; the limit is {errors * 100:g}%")
         return texts
