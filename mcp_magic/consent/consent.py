@@ -581,11 +581,9 @@ class Consent:
         if request.calls != 1 and decision.arguments is not None:
             return Decision.deny("calls that are made together cannot be edited", by="check")
         if decision.arguments is None:
-            return (
-                decision
-                if before == _text(request.arguments)
-                else Decision.deny("the arguments changed while it waited", by="check")
-            )
+            if before == _text(request.arguments):
+                return decision
+            return Decision.deny("the arguments changed while it waited", by="check")
         try:
             if request.definition is not None:
                 arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)

@@ -1,9 +1,9 @@
 """Questions of a server during a call of an outside agent: the client answers those that it can.
 
 The person at the notebook is asked the others, as usual: what the client does not announce, forms that seem to ask for
-a secret, whose answer a model must not read, and forms and addresses that have a secret of a session, for these must
-stay as they are. In all other texts such a secret is masked. Roots are those of the session:
-it is the kernel's, and a server that was told the directories of one client would keep them for all.
+a secret, whose answer a model must not read, and forms and addresses in which a secret of a session stands: masked,
+they would not work. In all other texts such a secret is masked. Roots are those of the session: it is the kernel's, and
+a server that was told the directories of one client would keep them for all.
 """
 
 from __future__ import annotations

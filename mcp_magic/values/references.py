@@ -274,8 +274,8 @@ def misfit(
 ) -> tuple[ArgumentsError, bool]:
     """Return the error of a tool's schema as the client may read it, and whether masked values are among the arguments.
 
-    The error quotes values: with masked ones it is that of the values as they are masked for a reader. Then to tell
-    whether they fit would tell what they hold. `masked` resolves with `masks`.
+    The error quotes values, so it is made anew from masked ones, which `masked` returns. Where values are masked, the
+    person is asked before the client gets it: whether a value fits tells something of it.
     """
     if not resolved.references:
         return error, False
