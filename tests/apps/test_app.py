@@ -81,7 +81,7 @@ async def test_a_call_of_an_app_enters_few_functions(host, page):
     host.trace.settle()
     with walk() as entries:
         await page.ask("tools/call", name="refresh", arguments={"step": 2})
-    assert len(entries) <= 400
+    assert len(entries) <= 330
     assert len(modules(entries)) <= 44
 
 

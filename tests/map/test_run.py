@@ -37,7 +37,7 @@ async def test_one_row_enters_few_functions(host, calls):
         with walk() as entries:
             await host.map("s:add", [{"a": n} for n in range(count)])
         lengths.append(len(entries))
-    assert lengths[1] - lengths[0] <= 200 * 200
+    assert lengths[1] - lengths[0] <= 200 * 160
 
 
 async def test_breaking_out_of_map_iter_cancels_the_rest(host, calls):

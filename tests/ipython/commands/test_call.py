@@ -153,7 +153,7 @@ async def test_one_line_enters_few_functions(magic):
     host.trace.settle()
     with walk() as entries:
         await magic("call math:add a=1 b=2")
-    assert len(entries) <= 300
+    assert len(entries) <= 240
     assert len(modules(entries)) <= 38
 
 
