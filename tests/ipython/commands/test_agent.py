@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -526,13 +525,11 @@ async def test_tab_offers_values_that_are_valid_at_the_cursor(tab):
 
 
 @pytest.mark.usefixtures("matching")
-@pytest.mark.timed
-async def test_tab_does_not_wait_for_a_file_that_is_locked(tab):
+async def test_tab_does_not_wait_for_a_file_that_is_locked(tab, monkeypatch):
+    monkeypatch.setattr("mcp_magic.agent.sqlite.LOCKED_SECONDS", 600.0)
     assert tab.complete("%mcp agent --show t") == ["trip"]
     with locked(tab.file):
-        started = time.perf_counter()
         tab.complete("%mcp agent --show t")
-        assert time.perf_counter() - started < 0.5
 
 
 async def test_a_model_reads_the_surface_of_a_variable(notebook):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -116,13 +115,10 @@ async def test_url_without_its_beginning_is_suggested_whole(follow):
         await host.close()
 
 
-@pytest.mark.timed
-async def test_server_file_at_a_url_is_detected_soon_and_reached(magic):
+async def test_server_file_at_a_url_is_detected_and_reached(magic):
     port = free_port()
     start = command("weather_server", "--port", str(port))
     error = await magic.error(MCPMagicError, f"connect --name weather -- {shlex.join(start)}")
-    [named] = [entry for entry in host.trace.entries("weather") if str(port) in str(entry.message)]
-    assert time.time() - named.time < 2.0
     with start_http(start):
         [line] = [line for line in error.splitlines() if line.startswith("  %mcp connect ")]
         await magic(f"{line.removeprefix('  %mcp ')} --name weather")
