@@ -53,6 +53,7 @@ class Client:
         since: When it came first, in seconds since the epoch.
         calls: How many calls it has begun.
         running: How many of them run or wait.
+        last: When one began or ended last, in seconds of the clock of `Clients`.
     """
 
     key: str
@@ -64,7 +65,6 @@ class Client:
     last: float = 0.0
     starts: float = field(default=0.0, repr=False)  # calls of the last minute, falling evenly
     as_of: float = field(default=0.0, repr=False)  # when `starts` was counted
-    forgotten: bool = False
 
     @property
     def asker(self) -> str:
@@ -119,7 +119,7 @@ class Clients:
                 client.last = self._clock()
                 self._clients[key] = client
         if idlest is not None:
-            self._forget(idlest)
+            self._on_forget(idlest)
         return client
 
     def leave(self, key: str) -> None:
@@ -127,7 +127,7 @@ class Clients:
         with self._lock:
             client = self._clients.pop(key, None)
         if client is not None:
-            self._forget(client)
+            self._on_forget(client)
 
     @contextmanager
     def call(self, client: Client) -> Iterator[None]:
@@ -168,10 +168,6 @@ class Clients:
             reason = f"{MAX_CLIENTS} agents are at work in this kernel; connect again when one of them has ended"
             raise DeniedError(reason, reason)
         return min(idle, key=lambda client: client.last)
-
-    def _forget(self, client: Client) -> None:
-        client.forgotten = True
-        self._on_forget(client)
 
     def _free_name(self, name: str) -> str:
         """Return a name that no other client has, however it is written."""

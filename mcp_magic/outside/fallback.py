@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mcp_magic import __version__
 from mcp_magic.outside.choice import FIND_KERNELS
 from mcp_magic.outside.messages import META, Message, answer, failure, params_of
@@ -20,6 +18,15 @@ _EMPTY = {
     "resources/templates/list": "resourceTemplates",
     "prompts/list": "prompts",
 }
+
+_CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": False},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+"""Those of a kernel: a client asks once, and a kernel may come later."""
 
 _TOOL = {
     "name": FIND_KERNELS,
@@ -42,7 +49,7 @@ def fallback_answer(request: Message, why_none: str) -> Message:
     """Answer a request while there is no kernel; `why_none` says why."""
     method, params = request["method"], params_of(request)
     about = {"name": KERNEL[0], "title": KERNEL[1], "version": __version__}
-    more = {"capabilities": _capabilities(request), "instructions": why_none}
+    more = {"capabilities": _CAPABILITIES, "instructions": why_none}
     if method == "initialize":
         version = params.get("protocolVersion")
         version = version if version in HANDSHAKES else HANDSHAKES[-1]
@@ -58,14 +65,3 @@ def fallback_answer(request: Message, why_none: str) -> Message:
     if method in ("ping", "logging/setLevel"):
         return answer(request, {})
     return failure(request, why_none)
-
-
-def _capabilities(request: Message) -> dict[str, Any]:
-    """Return what a kernel can, for a client that begins without one: it learns that once."""
-    lists = {kind: {"listChanged": True} for kind in LISTS}
-    return {
-        **lists,
-        "resources": {"listChanged": True, "subscribe": False},
-        "completions": {},
-        "logging": {},
-    }

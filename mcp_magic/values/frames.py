@@ -87,12 +87,6 @@ class Frame(Table):
     def __len__(self) -> int:
         return self._frame.shape[0]
 
-    def column(self, position: int) -> Any:
-        """Return a column as a Series, or a level of the index."""
-        if position < self._levels:
-            return self._frame.index.get_level_values(position)
-        return self._frame.iloc[:, position - self._levels]
-
     def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
         """Return the values of a column in some rows."""
         if not _is_known(dtype := self._dtype(position)):

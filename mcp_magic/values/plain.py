@@ -149,8 +149,6 @@ class Writer:
             return self.plain(float.__float__(value))
         if bytes in above or kind is bytearray:
             return self._bytes(value, bytes if bytes in above else bytearray)
-        if depth >= DEEPEST:
-            return self._cut("it is nested too deeply")
         items = self._items(value, kind, above)
         if items is not None:
             return self._list(items, depth)

@@ -145,15 +145,15 @@ def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
     try:
         with warnings.catch_warnings(action="ignore"):  # of `1in city` and "\\d": the person did not write it
             tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise _unreadable(query, error) from None
+    except SyntaxError:
+        raise _unreadable(query) from None
     except (ValueError, MemoryError, RecursionError, OverflowError):
         raise ArgumentsError(f"it cannot be read: it is too deep, or has a character 0.{VALID}") from None
     _check_size(tree)
     return tree, names
 
 
-def _unreadable(query: str, error: SyntaxError) -> ArgumentsError:
+def _unreadable(query: str) -> ArgumentsError:
     words = _TOKEN.sub(" _ ", query)
     hint = ""
     if re.search(r"(?<![=!<>])=(?!=)", words):

@@ -351,8 +351,7 @@ class SharedValues:
     # Within.
 
     def _make_room(self, client: str) -> None:
-        names = [name for name in tuple(self._own) if (own := self._own_of(name)) is not None and own.client == client]
-        for name in names[: max(len(names) - MAX_OWN, 0)]:
+        for name in [*self.own(client)][:-MAX_OWN]:
             del self._own[name]
             if name not in self._names:
                 del self._namespace[name]
@@ -501,18 +500,13 @@ def check_put(name: object, value: Any) -> None:
         )
 
 
-def check_new(name: object) -> str:
-    """Return a name if a client may give it to a new variable.
-
-    Raises:
-        ArgumentsError: It is no name, or one of Python's or IPython's.
-    """
+def check_new(name: object) -> None:
+    """Raise ArgumentsError if a client cannot give a name to a new variable: it is none, or Python's or IPython's."""
     rule = "a name has letters, digits and _, and starts with a letter"
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
         raise ArgumentsError(f"this name cannot be used: {rule}, at most 64 characters, such as 'joined'")
     if not is_identifier(name) or name in SHELL_NAMES or hasattr(builtins, name):
         raise ArgumentsError(f"the name {name!r} is Python's own; add a word to it, such as '{name}_1'")
-    return name
 
 
 def _normal(name: object) -> str:
