@@ -53,9 +53,9 @@ class Table(ABC):
     def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
         """Return the values of a column in some rows; a `range` of rows is read without a copy of the others."""
 
-    @abstractmethod
     def dtype(self, position: int) -> str:
-        """Return the type of a column, in the words of its library."""
+        """Return the type of a column: in the words of its library, or the types of its first values."""
+        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
 
     def vector(self, position: int, rows: range) -> Vector:
         """Return the values of a column in some rows as an array to compute with."""
@@ -109,10 +109,6 @@ class Records(Table):
         """Return the values of an attribute in some rows, None where an object has no such one."""
         names = (self.columns[position],)
         return [attributes(self._items[row], names).get(names[0]) for row in rows]
-
-    def dtype(self, position: int) -> str:
-        """Return the types of the first values of a column."""
-        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
 
 
 class Dicts(Table):
@@ -169,10 +165,6 @@ class Dicts(Table):
                 cells.append(next((item[key] for key in keys if key in item), None))
         return cells
 
-    def dtype(self, position: int) -> str:
-        """Return the types of the first values of a column."""
-        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
-
 
 class Lists(Table):
     """Columns as sequences of equal length."""
@@ -191,10 +183,6 @@ class Lists(Table):
             return values[rows.start : rows.stop : rows.step]
         return [values[row] for row in rows]
 
-    def dtype(self, position: int) -> str:
-        """Return the types of the first values of a column."""
-        return types_text(self._values[position][:SAMPLE])
-
 
 class Matrix(Table):
     """A list of lists; a shorter one has no values in the last columns."""
@@ -211,10 +199,6 @@ class Matrix(Table):
         """Return the values of a column in some rows."""
         items = (self._items[row] for row in rows)
         return [item[position] if position < len(item) else None for item in items]
-
-    def dtype(self, position: int) -> str:
-        """Return the types of the first values of a column."""
-        return types_text(self.cells(position, range(min(SAMPLE, len(self)))))
 
 
 _SCALARS = (str, int, float, bool, type(None))
