@@ -465,7 +465,7 @@ class KernelServer:
             arguments,
             tool,
             asker=client.asker,
-            answerers=client_answers(exchange, self._host, client.asker),
+            answerers=client_answers(exchange, self._host, client.asker, self._secrets.hide),
             is_shown=False,
         )
         if self._host.consent.denies_any(call.request):

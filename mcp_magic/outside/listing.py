@@ -13,6 +13,7 @@ from mcp import MCPError
 from mcp_types import INVALID_PARAMS, methods
 
 from mcp_magic.display.text import one_line
+from mcp_magic.outside.masking import masked_texts
 from mcp_magic.outside.offer import JOINT
 from mcp_magic.outside.spill import listed_output_schema
 from mcp_magic.protocol import UNCACHED
@@ -117,25 +118,13 @@ class Listings:
         form = _json(item.definition)
         text = json.dumps(form, ensure_ascii=False)
         if self._hide(text) != text:
-            form = self._without_secrets(form, is_prose=False)
+            form = masked_texts(form, self._hide, PROSE)
         if kind == "tools":
             return self._adapt({**form, "name": item.name})
         if kind == "prompts":
             return {**form, "name": item.name}
         name = f"{item.connection.name}{JOINT}{form['name']}"
         return {**form, "name": name, "uri" if kind == "resources" else "uriTemplate": item.name}
-
-    def _without_secrets(self, value: Any, *, is_prose: bool) -> Any:
-        """Return a part of a definition without the secrets of the sessions in its prose."""
-        if isinstance(value, str):
-            return self._hide(value) if is_prose else value
-        if isinstance(value, dict):
-            return {
-                name: self._without_secrets(inner, is_prose=is_prose or name in PROSE) for name, inner in value.items()
-            }
-        if isinstance(value, list):
-            return [self._without_secrets(inner, is_prose=is_prose) for inner in value]
-        return value
 
 
 def with_references(tool: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Masks the secrets of servers in what an agent outside reads of values and of errors."""
+"""Masks the secrets of servers in what an agent outside reads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mcp import MCPError
 from mcp_magic.config.masking import Masker, estimated_size, mask_users
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
     from mcp_magic._host import Host
     from mcp_magic.errors import ProtocolError
 
@@ -34,14 +36,6 @@ class SessionSecrets:
             self._parts = parts
         return mask_users(self._masker.hide(text))
 
-    def hidden(self, value: Any) -> Any:
-        """Return JSON without the secrets in its texts; names of members stay, for who gets it must find them."""
-        if isinstance(value, str):
-            return self.hide(value)
-        if isinstance(value, dict):
-            return {name: self.hidden(inner) for name, inner in value.items()}
-        return [self.hidden(inner) for inner in value] if isinstance(value, list) else value
-
     def text(self, text: str) -> str:
         """Return the text of an error for an agent: names of columns and words of servers may be secrets, or long."""
         text = self.hide(text)
@@ -58,3 +52,24 @@ class SessionSecrets:
             return None
         self.hide("")  # with the secrets of now
         return self._masker.mask_value(data)
+
+
+def masked_texts(value: Any, hide: Callable[[str], str], within: Container[str] | None = None) -> Any:
+    """Return JSON with secrets masked in its texts; names of members stay, for who gets it must find them.
+
+    Args:
+        value: The JSON.
+        hide: Masks the secrets in a text.
+        within: The names of the members in which texts are masked; None for all texts.
+
+    >>> masked_texts({"title": ["a b"], "name": "a"}, lambda text: text.replace("a", "***"), ["title"])
+    {'title': ['*** b'], 'name': 'a'}
+    """
+    if isinstance(value, str):
+        return hide(value) if within is None else value
+    if isinstance(value, dict):
+        return {
+            name: masked_texts(inner, hide, None if within is None or name in within else within)
+            for name, inner in value.items()
+        }
+    return [masked_texts(inner, hide, within) for inner in value] if isinstance(value, list) else value

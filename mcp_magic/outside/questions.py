@@ -18,9 +18,11 @@ from mcp_magic.ask.elicitation import UNASKED, Answer
 from mcp_magic.ask.sampling import Review, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.request import Answerers
-from mcp_magic.outside.masking import SessionSecrets
+from mcp_magic.outside.masking import masked_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_magic._host import Host
     from mcp_magic.ask.elicitation import Elicitation
     from mcp_magic.ask.sampling import SamplingRequest
@@ -29,17 +31,16 @@ if TYPE_CHECKING:
 MAX_REASON = 300  # characters of a client's reason
 
 
-def client_answers(exchange: Exchange, host: Host, asker: str) -> Answerers:
-    """Return who answers the questions of a server during a call: the client if it can."""
-    secrets = SessionSecrets(host)
+def client_answers(exchange: Exchange, host: Host, asker: str, hide: Callable[[str], str]) -> Answerers:
+    """Return who answers the questions of a server during a call: the client if it can; `hide` masks secrets."""
 
     async def elicit(elicitation: Elicitation) -> Answer:
         fixed = elicitation.url or dict(elicitation.schema)
-        if not _can_elicit(exchange, elicitation) or secrets.hidden(fixed) != fixed:
+        if not _can_elicit(exchange, elicitation) or masked_texts(fixed, hide) != fixed:
             usual = host.elicitation.elicitor
             return Answer.decline(UNASKED) if usual is None else await usual(elicitation)
         try:
-            members = await exchange.ask("elicitation/create", secrets.hidden(_form(elicitation)))
+            members = await exchange.ask("elicitation/create", masked_texts(_form(elicitation), hide))
             answer = ElicitResult.model_validate(members)
         except (MCPError, ValidationError) as error:
             return Answer.decline(f"{asker} does not answer: {one_line(str(error), MAX_REASON)}")
@@ -49,7 +50,7 @@ def client_answers(exchange: Exchange, host: Host, asker: str) -> Answerers:
         if not exchange.can_answer("sampling") or (request.tools and not exchange.can_answer("sampling", "tools")):
             return None
         try:
-            members = await exchange.ask("sampling/createMessage", secrets.hidden(_params(request)))
+            members = await exchange.ask("sampling/createMessage", masked_texts(_params(request), hide))
             answer = CreateMessageResultWithTools.model_validate(members)
         except (MCPError, ValidationError) as error:
             return Review.deny(one_line(str(error), MAX_REASON), by=asker)
