@@ -161,6 +161,17 @@ class Caller:
             return [await consent.review(requests[0], policy=policy, approver=approver)]
         return await together(consent.review(request, policy=policy, approver=approver) for request in requests)
 
+    async def approval(self, request: Request) -> Decision:
+        """Decide about something that is no call of a session, and return the decision, which approves it.
+
+        Raises:
+            DeniedError: It is denied; the message says by whom, why, and what would allow it.
+        """
+        [decision] = await self.decide([request])
+        if not decision.approved:
+            raise (self.consent or Consent()).refusal(request, decision)
+        return decision
+
     async def decide_set(self, requests: Sequence[Request], **how: Any) -> Decision:
         """Decide once about calls of one tool that are made together; `how` is as for `Consent.review_set`."""
         return await (self.consent or Consent()).review_set(requests, **how)

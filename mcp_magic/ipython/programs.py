@@ -92,9 +92,7 @@ class RunCode:
         await self._free()
         tool = Programs(namespace=self._shell.user_ns).tool  # as the person sees it
         request = Request("", RUN_CODE.name, {"code": code}, client.asker, tool, program="kernel")
-        [decision] = await self._host.caller.decide([request])
-        if not decision.approved:
-            raise self._host.consent.refusal(request, decision)
+        decision = await self._host.caller.approval(request)
         agreed = code if decision.arguments is None else await self._checked(decision.arguments.get("code"))
         async with self._turn:
             await self._free()

@@ -514,10 +514,8 @@ class KernelServer:
             connection.name, READING.name, {"uri": own}, client.asker, READING, trusted=connection.spec.trust
         )
         exchange.enter(f"the person is asked about {one_line(own, 100)}")
-        [decision] = await self._host.caller.decide([request])
+        decision = await self._host.caller.approval(request)
         exchange.enter("")
-        if not decision.approved:
-            raise self._host.consent.refusal(request, decision)
         if decision.arguments is not None and (agreed := str(decision.arguments["uri"])) != own:
             own = uri = agreed  # the client sees that it has read another one
         with passed_on(connection, exchange):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic._host import Host
-    from mcp_magic.consent.consent import Decision
     from mcp_magic.outside.clients import Client
     from mcp_magic.values.shared import ClientValues
 
@@ -69,7 +68,7 @@ class PutValue:
         """
         request = Request("", PUT_VALUE.name, arguments, client.asker, definition=PUT_VALUE)
         if self._host.consent.denies_any(request):
-            await self._decided(request)  # raises the denial; no value is read for it
+            await self._host.caller.approval(request)  # raises the denial; no value is read for it
         check_others(arguments, PUT_VALUE.input_schema)
         # masked, as the client reads what it has put
         resolved = resolve_references(arguments, values, PUT_VALUE.input_schema, hide=self._hide, masks=True)
@@ -78,7 +77,8 @@ class PutValue:
         name = prepared["name"]
         if name in values and name not in values.own():
             raise ArgumentsError(f"{name!r} is a variable of the person, and stays; put the value under another name")
-        decision = await self._decided(replace(request, arguments=prepared, values=resolved.references))
+        request = replace(request, arguments=prepared, values=resolved.references)
+        decision = await self._host.caller.approval(request)
         agreed = prepared if decision.arguments is None else decision.arguments
         name = str(agreed["name"])
         shape = values.put(name, agreed["value"])
@@ -86,10 +86,3 @@ class PutValue:
         if names := edited_names(prepared, decision.arguments):
             text = f"{edit_note(names)}\n{text}"
         return CallToolResult(content=[TextContent(text=text)])
-
-    async def _decided(self, request: Request) -> Decision:
-        """Return the decision that approves a request; DeniedError if it is denied."""
-        [decision] = await self._host.caller.decide([request])
-        if not decision.approved:
-            raise self._host.consent.refusal(request, decision)
-        return decision
