@@ -173,7 +173,7 @@ class KernelServer:
         host: The host whose sessions it offers.
         values: The variables that may be read; None for none.
         loop: The loop of the kernel; None for that of the host, or before it has one, for the one that runs now.
-        patience: Returns the seconds that a request waits for a kernel that runs a cell.
+        patience: Seconds that a request waits for a kernel that runs a cell.
         own: Further tools of the kernel.
 
     Attributes:
@@ -187,7 +187,7 @@ class KernelServer:
         values: SharedValues | None = None,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
-        patience: Callable[[], float] = lambda: PATIENCE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
         own: Sequence[OwnTool] = (),
     ) -> None:
         from mcp_magic import __version__

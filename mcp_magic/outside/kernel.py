@@ -37,13 +37,13 @@ class Kernel:
     Args:
         loop: Returns the loop, or None before there is one: then it is the one that made this object, or first begins
             work.
-        patience: Returns the seconds after which work that has not begun is given up.
+        patience: Seconds after which work that has not begun is given up.
     """
 
     def __init__(
         self,
         loop: Callable[[], asyncio.AbstractEventLoop | None] = lambda: None,
-        patience: Callable[[], float] = lambda: PATIENCE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._find_loop = loop
         self._first = running_loop()
@@ -84,7 +84,7 @@ class Turn:
         work: Work,
         loop: asyncio.AbstractEventLoop,
         end: Callable[[Turn], None],
-        patience: Callable[[], float],
+        patience: float,
     ) -> None:
         self._work = work
         self._loop = loop
@@ -120,7 +120,7 @@ class Turn:
         if self._loop.is_closed():
             raise SessionError(_NOT_CALLED if self._withdraw() else _MAY_HAVE_RUN)
         seconds = time.monotonic() - self._since
-        if not self.has_begun and seconds >= self._patience() and self._withdraw():
+        if not self.has_begun and seconds >= self._patience and self._withdraw():
             raise BusyError(
                 f"the kernel has been running a cell for {duration(round(seconds))}. Nothing was called, and "
                 "nothing will be: call again when it is free, or ask the person to interrupt the cell."

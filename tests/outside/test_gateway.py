@@ -399,7 +399,7 @@ async def test_question_of_a_call_that_is_given_up_goes_away(math):
 
 
 async def test_listing_is_answered_while_a_cell_computes(math, mode):
-    kernel, free = KernelServer(math, patience=lambda: 0.0), threading.Event()
+    kernel, free = KernelServer(math, patience=0.0), threading.Event()
     entered = threading.Event()
 
     async def outside(url):

@@ -77,7 +77,7 @@ async def test_work_that_is_given_up_never_begins(loop, busy):
     async def work() -> None:
         begun.append("work")
 
-    turn = Kernel(lambda: loop, lambda: 0.0).begin(work, lambda turn: begun.append("end"))
+    turn = Kernel(lambda: loop, 0.0).begin(work, lambda turn: begun.append("end"))
     with pytest.raises(BusyError, match=r"^the kernel has been running a cell for \d+ s\. Nothing was called, and "):
         turn.check()
     busy.set()
@@ -92,7 +92,7 @@ async def test_work_that_has_begun_is_cancelled(loop):
         begun.set()
         await asyncio.Event().wait()
 
-    turn = Kernel(lambda: loop, lambda: 0.0).begin(work, lambda turn: over.set())
+    turn = Kernel(lambda: loop, 0.0).begin(work, lambda turn: over.set())
     await asyncio.to_thread(begun.wait, 30)
     turn.check()
     turn.cancel()
