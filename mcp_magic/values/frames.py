@@ -87,17 +87,20 @@ class Frame(Table):
     def __len__(self) -> int:
         return self._frame.shape[0]
 
+    def _part(self, position: int, rows: Sequence[int]) -> Any:
+        """Return some rows of a column, or of a level of the index."""
+        if position < self._levels:
+            index: Any = self._frame.index
+            part = index[rows.start : rows.stop : rows.step] if type(rows) is range else index.take(list(rows))
+            return part.get_level_values(position)
+        column = self._frame.iloc[:, position - self._levels]
+        return column.iloc[rows.start : rows.stop : rows.step] if type(rows) is range else column.iloc[list(rows)]
+
     def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
         """Return the values of a column in some rows."""
         if not _is_known(dtype := self._dtype(position)):
             return [dtype] * len(rows)  # each is written as the name of its class, or has no JSON form
-        if position < self._levels:
-            index: Any = self._frame.index
-            part = index[rows.start : rows.stop : rows.step] if type(rows) is range else index.take(list(rows))
-            return _pandas_cells(part.get_level_values(position))
-        column = self._frame.iloc[:, position - self._levels]
-        part = column.iloc[rows.start : rows.stop : rows.step] if type(rows) is range else column.iloc[list(rows)]
-        return _pandas_cells(part)
+        return _pandas_cells(self._part(position, rows))
 
     def dtype(self, position: int) -> str:
         """Return the type of a column."""
@@ -107,13 +110,7 @@ class Frame(Table):
         """Return the values of a column in some rows as an array."""
         if not _is_known(self._dtype(position)):
             return super().vector(position, rows)
-        column: Any
-        part = slice(rows.start, rows.stop, rows.step)
-        if position < self._levels:
-            column = self._frame.index[part].get_level_values(position)
-        else:
-            column = self._frame.iloc[:, position - self._levels].iloc[part]
-        return _pandas_vector(column) or super().vector(position, rows)
+        return _pandas_vector(self._part(position, rows)) or super().vector(position, rows)
 
     @property
     def size(self) -> int | None:
@@ -218,19 +215,15 @@ def _pandas_vector(column: Any) -> Vector | None:
 
 
 def _of_categories(column: Any) -> Vector | None:
+    from mcp_magic.values.vectors import of_cells
+
     codes = column.array.codes
     index = column.array.categories
     if not len(index) or not defined_in(type(index), "pandas") or not _is_known(index.dtype):
         return None
-    categories = _pandas_vector(index) or _cells_vector(index)
+    categories = _pandas_vector(index) or of_cells(_pandas_cells(index))
     missing = categories.missing[codes] | (codes < 0)
     return replace(categories, values=categories.values[codes], missing=missing)
-
-
-def _cells_vector(index: Any) -> Vector:
-    from mcp_magic.values.vectors import of_cells
-
-    return of_cells(_pandas_cells(index))
 
 
 def frame_table(value: Any) -> Table | None:

@@ -52,7 +52,10 @@ def image_words(value: Any) -> str:
     """Return the size of an image in words; of a figure that which it is drawn in."""
     if type(value) is Media:
         return value.summary
-    wide, high = _figure_size(value) if type(value) is loaded("matplotlib.figure", "Figure") else value.size
+    if _is_pils(type(value)):
+        wide, high = value.size
+    else:
+        wide, high = (round(inches * _figure_dpi(value)) for inches in value.get_size_inches())
     return f"{wide:,} x {high:,} pixels"
 
 
@@ -69,9 +72,8 @@ def _encoded(value: Any) -> str:
         if _is_pils(kind):
             _write_pils(value, buffer)
         else:
-            wide, high = _inches(value)
             with warnings.catch_warnings(action="ignore"):  # of missing glyphs: the person did not draw it
-                value.savefig(buffer, format="png", dpi=min(DPI, SIDE / max(wide, high)))
+                value.savefig(buffer, format="png", dpi=_figure_dpi(value))
     except ArgumentsError:
         raise
     except Exception as error:  # of the program that draws, which may be the person's
@@ -79,15 +81,9 @@ def _encoded(value: Any) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def _inches(figure: Any) -> tuple[float, float]:
-    wide, high = figure.get_size_inches()
-    return float(wide), float(high)
-
-
-def _figure_size(figure: Any) -> tuple[int, int]:
-    wide, high = _inches(figure)
-    dpi = min(DPI, SIDE / max(wide, high))
-    return round(wide * dpi), round(high * dpi)
+def _figure_dpi(figure: Any) -> float:
+    """Return the dots per inch of a figure with which no side has too many pixels."""
+    return min(DPI, SIDE / float(max(figure.get_size_inches())))
 
 
 def _write_pils(image: Any, buffer: io.BytesIO) -> None:
