@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from mcp import Client, MCPError
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CreateMessageResult, ElicitResult, TextContent
+from mcp_types import CreateMessageResult, ElicitResult, Implementation, TextContent
 from pydantic import BaseModel
 
 from mcp_magic.ask.elicitation import Answer
@@ -178,22 +176,23 @@ async def test_client_is_asked_without_the_secrets_of_the_server(host, mode):
     assert KEY not in f"{asked}"
 
 
-async def test_call_ends_with_the_client_that_does_not_answer(trips):
-    """Since 2026-07-28 a client that is asked may never come back: its call waits, and only it can go on with it."""
-    kernel = KernelServer(trips)
-    async with Client(kernel.server, elicitation_callback=None) as other:
-        asked = asyncio.Queue()
+async def test_only_the_client_that_was_asked_goes_on_with_its_call(trips):
+    """Since 2026-07-28 a question ends the request, and another request goes on with the call."""
 
-        async def elicit(context, params):
-            asked.put_nowait(params)
-            await asyncio.Event().wait()
+    def client(name):
+        return Client(url, client_info=Implementation(name=name, version="1"), elicitation_callback=refuse)
 
-        async with Client(kernel.server, elicitation_callback=elicit) as client:
-            call = asyncio.create_task(client.call_tool("trip__plan", {}))
-            await asyncio.wait_for(asked.get(), 30)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-        with pytest.raises(MCPError, match="the question is no longer open, and its call was cancelled; call again"):
-            await other.session.call_tool("trip__plan", {}, request_state="guess", input_responses={})
-        kernel.close()
+    async def refuse(context, params):
+        raise AssertionError("the test answers itself")
+
+    gone = "the question is no longer open, and its call was cancelled; call again"
+    async with served(KernelServer(trips)) as url, client("one") as one, client("two") as two:
+        asked = await one.session.call_tool("trip__plan", {}, allow_input_required=True)
+        [question] = asked.input_requests
+        answers = {question: ElicitResult(action="accept", content={"city": "Oslo", "days": 2})}
+        state = {"request_state": asked.request_state, "input_responses": answers}
+        with pytest.raises(MCPError, match=gone):
+            await two.session.call_tool("trip__plan", {}, **state)
+        assert texts(await one.session.call_tool("trip__plan", {}, **state)) == "accept Oslo 2"
+        with pytest.raises(MCPError, match=gone):
+            await one.session.call_tool("trip__plan", {}, **state)
