@@ -67,7 +67,7 @@ class Changes:
         return await self._listening(context, params.model_copy(update={"notifications": kinds}))
 
     def add(self, peer: Any) -> bool:
-        """Tell a connection of the handshake era, until it ends; return whether it is new."""
+        """Announce changes to a connection of the handshake era until it ends; return whether it is new."""
         if id(peer) in self._peers:
             return False
         self._peers[id(peer)] = peer

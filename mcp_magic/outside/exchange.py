@@ -103,7 +103,8 @@ class Exchange:
 
     Attributes:
         context: The request of the client.
-        stack: What is left when it ends.
+        is_modern: Whether its protocol version is 2026-07-28 or later.
+        stack: Is closed when it ends.
     """
 
     def __init__(self, context: ServerRequestContext[Any, Any]) -> None:

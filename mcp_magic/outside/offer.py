@@ -51,7 +51,7 @@ def _offering(connections: Iterable[Connection]) -> list[Connection]:
 
 
 class Offer:
-    """What the sessions offer, by kind (`session.catalog.KINDS`), as it is looked at again and again."""
+    """What some sessions offered when this was made, by kind (`session.catalog.KINDS`)."""
 
     def __init__(self, connections: Iterable[Connection]) -> None:
         sessions = _offering(connections)
@@ -87,7 +87,7 @@ class Offer:
         return Offer(sessions)
 
     def kinds_changed(self, before: Offer) -> list[str]:
-        """Return the kinds of listings that differ."""
+        """Return the kinds of listings that differ from those of an offer before this one."""
         listings = before.of_kinds
         return [kind for kind, listing in self._listings.items() if not _same(listing, listings[kind])]
 

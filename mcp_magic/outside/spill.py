@@ -101,7 +101,7 @@ def spilled(result: ToolResult, values: ClientValues, tokens: int | None) -> Cal
 
 
 def spilled_resource(result: ResourceResult, values: ClientValues, tokens: int | None) -> ReadResourceResult:
-    """Return the contents of a resource for a client: as they are, or head and handle, as those of `result.uri`."""
+    """Return the contents of a resource for a client: as they are, or a head and a handle for those that are large."""
     raw = result.raw
     if tokens is None:
         return raw

@@ -135,16 +135,15 @@ class _Resolution:
         table = table_of(value)
         columns, numbers = self.selected(table, **selection)
 
-        def read(rows: Sequence[int] | None) -> Any:
-            part = as_json(value, columns, rows, writer=self.writer(), table=table)
+        def read(rows: Sequence[int] | None, names: Sequence[str] = columns) -> Any:
+            part = as_json(value, names, rows, writer=self.writer(), table=table)
             return _shaped(name, self.masked(part) if self.masks else part, value, form)
 
         if table is not None and not isinstance(value, dict):  # lists in an object do not repeat the names
             self.check_size(read, range(len(table)) if numbers is None else numbers)
         data = read(numbers)
         if form.takes_list_only and isinstance(data, dict) and table is not None:
-            columns = table.columns
-            return read(numbers)
+            return read(numbers, table.columns)  # as rows
         return data
 
     def selected(
