@@ -9,7 +9,6 @@ from benchmarks.soak import soak
 
 @pytest.mark.slow
 @pytest.mark.timed
-@pytest.mark.timeout(240)
 async def test_soak_over_killed_servers_loses_and_leaves_nothing():
     ran = await soak(600, 200, seed=7, every=150, servers=(2, 1, 1))
     assert ran.problems == [], str(ran)

@@ -7,7 +7,6 @@ folder can be run: it may not outlive this one.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -21,13 +20,6 @@ RESET = """
 for name in {*host.connections} - {"show"}:
     await host.disconnect(name)
 host.consent.rules.clear()"""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test wait for a page that a busy machine draws slowly; each wait has a time-out of its own."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.timeout(600))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

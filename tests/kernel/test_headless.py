@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import nbformat
-import pytest
 
 from tests.support.bundled import FOLDER
 from tests.support.kernel_servers import ASKS_FORECAST, FORECASTS, LOAD
@@ -61,7 +60,6 @@ def test_papermill_ends_with_the_denial(tmp_path):
     )
 
 
-@pytest.mark.timeout(400)  # three programs, each with a kernel
 def test_recorded_notebook_replays_in_nbval_and_papermill(tmp_path):
     for name in ("math_server.py", "serving.py"):
         (tmp_path / name).write_bytes((FOLDER / name).read_bytes())

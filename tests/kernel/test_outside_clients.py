@@ -167,7 +167,9 @@ async def test_inspector_uses_the_kernel(served_at, folder, transport):
     words = [] if where else ["--", *PROXY]
 
     async def inspect(*options):
-        return json.loads(await run(["node", str(launcher), "--cli", *where, *options, *words], folder))
+        return json.loads(
+            await run(["node", str(launcher), "--cli", "--connect-timeout", "120000", *where, *options, *words], folder)
+        )
 
     names = [tool["name"] for tool in (await inspect("--method", "tools/list"))["tools"]]
     assert {"list_values", "shop__add"} <= {*names}

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
 import pytest_asyncio
 
 import mcp_magic
@@ -18,8 +17,6 @@ from tests.support.shadows import SHADOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = f"""
 from mcp_magic import {", ".join(mcp_magic.__all__)}

@@ -72,6 +72,13 @@ def test_workers_report_what_one_process_reports(tmp_path):
     assert "test_comes_after_one_that_dies" in text
 
 
+def test_a_test_that_times_out_says_so(tmp_path):
+    code = "import pytest, threading\n@pytest.mark.timeout(1)\ndef test_waits(): threading.Event().wait()\n"
+    (tmp_path / "test_a.py").write_text(code)
+    text = run_pytest(tmp_path, "--workers", "1")
+    assert "Failed: Timeout (>1.0s)" in text
+
+
 def test_timed_tests_come_last(tmp_path):
     code = "import pathlib, pytest\nLOG = pathlib.Path(__file__).with_name('log')\n"
     code += "def note(text):\n    with LOG.open('a') as file: file.write(text)\n"

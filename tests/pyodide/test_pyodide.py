@@ -16,10 +16,7 @@ from tests.support.processes import start_http
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.skipif("MCP_MAGIC_PYODIDE" not in os.environ, reason="`make lite` runs it"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.skipif("MCP_MAGIC_PYODIDE" not in os.environ, reason="`make lite` runs it")
 
 SERVER = '''%%mcp_server shop
 def price(item: str, pieces: int = 1) -> float:

@@ -122,7 +122,8 @@ def programs(client: str, folder: Path, target: list[str]) -> list[list[str]]:
         modules = cache() / "clients" / "node_modules" / "@modelcontextprotocol"
         command = [node, str(program), str(modules / "client"), mode]
         if kind == "inspector":
-            command = [node, str(modules / "inspector" / "clients" / "launcher" / "build" / "index.js"), "--cli"]
+            command = [node, str(modules / "inspector" / "clients" / "launcher" / "build" / "index.js")]
+            command += ["--cli", "--connect-timeout", "120000"]
             call = ["--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=19", "--tool-arg"]
             url, words = ([], ["--", *target]) if target[1:] else ([*target, "--transport", "http"], [])
             return [[*command, *url, *call, b, *words] for b in ("b=23", "b=24")]

@@ -20,9 +20,11 @@ import traceback
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._io import TerminalWriter
 
 from tests.support.forking import install_launcher
 
@@ -225,7 +227,9 @@ class Workers:
         """Run groups in a worker, which takes a group before the last test of another, so that shared fixtures stay."""
         plugins = self.config.pluginmanager
         capture_apart(plugins.getplugin("capturemanager"))
+        writer = SimpleNamespace(_tw=TerminalWriter(sys.__stderr__))  # for a test that times out
         plugins.unregister(plugins.getplugin("terminalreporter"))
+        plugins.register(writer, "terminalreporter")
         temporary = folder(os.getppid()) / str(self.forks)
         temporary.mkdir(parents=True, exist_ok=True)
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(temporary)
