@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.config.masking import estimated_size
+from mcp_magic.display import tables
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, NoTableError
 from mcp_magic.results.content import Media
@@ -129,6 +130,8 @@ class _Resolution:
             value = _of_result(value, selection, form)
         if type(value) is Media:
             return value.base64
+        if type(value) in (tables.Records, tables.Columns):
+            value = value.values  # as the server sent it
         if form.items in ("array", "any") and not selection and loaded("numpy", "ndarray") is type(value):
             self.check_size(lambda rows: self.writer().plain(value[list(rows)]), _rows_of(value))
             return self.writer().plain(value)  # lists in lists, of any number of dimensions

@@ -273,6 +273,20 @@ def test_a_result_is_sent_as_its_data_or_text(client, shared, space):
     assert refusal({"x": {"$value": failed}}, client) == "x: it is the error of a call, and has no value"
 
 
+def test_a_table_of_a_result_is_sent_as_the_server_sent_it(client):
+    data = {"sums": {"a": [1, 2], "b": [3, 4]}, "people": [{"n": 1}, {"n": 2, "m": 3}]}
+    handle = client.keep(ToolResult(CallToolResult(content=[TextContent(text=json.dumps(data))])))
+
+    def sent(part, tool=None, **selection):
+        return resolve_references({"x": {"$value": f"{handle}.{part}", **selection}}, client, tool).arguments["x"]
+
+    assert sent("sums") == data["sums"]
+    assert sent("people") == data["people"]
+    assert sent("sums", schema(x=ROWS)) == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
+    assert sent("sums", rows=[1, 2]) == [{"a": 2, "b": 4}]
+    assert sent("people", columns=["m"]) == [{"m": None}, {"m": 3}]
+
+
 NO_VALUE = "`list_values` lists them; the person shares more with `%mcp share NAME`"
 
 
