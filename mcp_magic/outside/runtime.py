@@ -217,13 +217,16 @@ def _private_text(path: Path) -> str | None:
         descriptor = os.open(path, _FLAGS)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        if _problem_of(os.fstat(file.fileno()), stat.S_ISREG):
+    try:
+        if _problem_of(os.fstat(descriptor), stat.S_ISREG):  # looked at first: a folder cannot be made a file object
             return None
-        with suppress(OSError, UnicodeDecodeError):
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_BYTES + 1)
-            return data.decode() if len(data) <= MAX_BYTES else None
-    return None
+        return data.decode() if len(data) <= MAX_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _read(folder: Path, port: int) -> RunningKernel | None:

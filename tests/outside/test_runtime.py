@@ -173,11 +173,16 @@ def pipe(path):
     os.mkfifo(path, 0o600)
 
 
+def folder_instead(path):
+    path.unlink()
+    path.mkdir(0o700)
+
+
 def another_users(path):
     os.chown(path, 12345, -1)
 
 
-ATTACKS = [open_to_others, link, pipe, pytest.param(another_users, marks=as_root)]
+ATTACKS = [open_to_others, link, pipe, folder_instead, pytest.param(another_users, marks=as_root)]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -193,7 +198,16 @@ def test_only_a_private_token_of_this_user_counts(kernel, port, folder, attack):
     assert token_of(kernel) is None
 
 
-@pytest.mark.parametrize("attack", ATTACKS[:2] + ATTACKS[3:])
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc tells the file descriptors")  # noqa: PTH112
+def test_folder_among_the_files_hides_no_kernel(kernel, folder):
+    (folder / "kernel-1.json").mkdir(0o700)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    assert [running_kernels() for _ in range(3)] == [[kernel]] * 3
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert "kernel-1.json" in names(folder)
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS[:2], ATTACKS[-1]])
 def test_folder_of_another_or_open_to_others_does_not_count(kernel, folder, attack):
     attack(folder)
     assert (running_kernels(), token_of(kernel)) == ([], None)
