@@ -8,8 +8,8 @@ the audit has it. Its result goes to the client as the server gave it. Reading a
 `SERVER:resources/read`, as for MCP Apps: it is data of the person's session, and its URI may hold anything. Prompts
 and completions are not, because a person chooses them in the client, and their texts are made for that.
 
-The URIs of resources stay as they are, because results link to them; if several servers list the same one, it is
-`SERVER+URI` for each of them.
+The URIs of resources stay as they are, because results link to them; if several servers list the same one, or it looks
+like that already, it is `SERVER+URI` for each of them.
 """
 
 from __future__ import annotations

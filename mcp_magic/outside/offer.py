@@ -143,12 +143,19 @@ def _by_name(listing: Listing) -> dict[str, Item]:
 
 
 def _by_uri(listing: Listing, member: str) -> dict[str, Item]:
-    """Return the definitions by their URIs: as they are if no other server has the same, else as `SERVER+URI`."""
+    """Return the definitions by their URIs: as they are if no other server has the same, else as `SERVER+URI`.
+
+    One that looks like that gets a server, too, or it could be equal to that of another.
+    """
     entries = {
         (connection.name, str(getattr(item, member))): (connection, item)
         for connection, items in listing
         for item in items
     }
-    servers = Counter(uri for _, uri in entries)
-    names = {pair: pair[1] if servers[pair[1]] == 1 else "+".join(pair) for pair in entries}
+    holders = Counter(uri for _, uri in entries)
+    servers = {connection.name for connection, _ in listing}
+    names = {
+        (server, uri): uri if holders[uri] == 1 and uri.partition("+")[0] not in servers else f"{server}+{uri}"
+        for server, uri in entries
+    }
     return {names[pair]: Item(*entry, names[pair]) for pair, entry in entries.items()}

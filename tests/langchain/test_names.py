@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 
@@ -20,7 +21,9 @@ VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
         ("a_b", "c__d", "a_b__c__d"),
         ("s", "t" * 61, "s__" + "t" * 61),
         *((server, tool, "") for server, tool in (("a_", "b"), ("a__b", "c"), ("a.b", "c"), ("a", "b c"), ("", "b"))),
-        *((server, tool, "") for server, tool in (("a", "prüfen"), ("s", "t" * 62), ("a", ""))),
+        *((server, tool, "") for server, tool in (("a", "prüfen"), ("s", "t" * 62), ("a", ""), ("a", "\ud800"))),
+        *((server, tool, "") for server, tool in (("a", "b_c0ffee"), ("a", "123456"), ("a", "b_0123456789"))),
+        *(("a", tool, f"a__{tool}") for tool in ("b_c0ffe", "b_12345678", "b_c0ffeX", "bc0ffee", "b_C0FFEE")),
     ],
 )
 def test_a_name_is_joined_or_cleaned_with_a_digest(server, tool, name):
@@ -37,16 +40,38 @@ def test_a_name_does_not_depend_on_other_names():
         assert [names.provider(*pair) for pair in pairs] == [provider_name(*pair) for pair in pairs]
 
 
-def test_a_clash_adds_digits_to_the_name_that_is_not_plain():
-    odd = ("a", "b c")
-    plain = ("a", provider_name(*odd).removeprefix("a__"))
-    for order in ([odd, plain], [plain, odd]):
+def test_no_plain_name_takes_the_one_of_another_tool():
+    held = provider_name("my__store", "store")
+    thief = ("my", held.removeprefix("my__"))
+    names = Names([thief, ("my__store", "store")])
+    assert names.pair(held) == ("my__store", "store")
+    assert names.pair(names.provider(*thief)) == thief
+    assert names.person(provider_name("my", "other_c0ffee")) == provider_name("my", "other_c0ffee"), "not read back"
+
+
+def test_of_equal_made_names_nobody_has_one(monkeypatch):
+    monkeypatch.setattr(hashlib, "sha1", lambda text, **options: Digest(text))
+    pairs = [("a", "b c"), ("a", "b.c")]
+    for order in (pairs, pairs[::-1]):
         names = Names(order)
-        assert names.provider(*plain) == provider_name(*odd)
-        assert names.provider(*odd) == provider_name(*odd, digits=10)
-        assert names.pair(names.provider(*odd)) == odd
+        assert [names.provider(*pair) for pair in pairs] == ["a__b_c_0000001111", "a__b_c_0000002222"]
+        assert names.pair("a__b_c_000000") is None
+    assert Names(pairs[:1]).provider(*pairs[0]) == "a__b_c_000000"
+
+
+class Digest:
+    """A digest whose first digits are those of all others."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def hexdigest(self):
+        return f"000000{'2' if b'.' in self.text else '1'}".ljust(40, "2" if b"." in self.text else "1")
+
+
+def test_names_that_are_nobodys_stay():
     names = Names([("a", "b")])
-    assert [names.person(name) for name in ("search", "__x", "a__", "")] == ["search", "__x", "a__", ""], "nobody's"
+    assert [names.person(name) for name in ("search", "__x", "a__", "")] == ["search", "__x", "a__", ""]
     assert names.pair("search") is None
 
 
