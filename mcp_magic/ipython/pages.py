@@ -47,13 +47,14 @@ NO_CELL = (
     "no page of the notebook has run a cell since the kernel started; the person can run any cell, and you can call "
     "again then"
 )
-NO_PAGE = "no page of the notebook is open; the person can open it, and you can call again then"
+NO_PAGE = "no page of the notebook is open; the person can open it and run any cell, and you can call again then"
 RELOADED = (
     "the page of the notebook was loaded again, and shows a question only once a cell has run; the person can run any "
     "cell, and you can call again then"
 )
 CLOSED = (
-    "the page of the notebook was closed while the question stood there; the person can open it, and you can call again"
+    "the page of the notebook was closed, or loaded again, while the question stood there; the person can open it and "
+    "run any cell, and you can call again then"
 )
 
 

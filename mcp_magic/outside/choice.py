@@ -85,8 +85,9 @@ def choose(kernels: Sequence[RunningKernel], target: Target, last: RunningKernel
     if not near and target.kernel and not target.is_typed:
         near = kernels
     if not near:
-        where = " or ".join(map(str, target.folders))
-        return Choice(None, f"no kernel serves in {where}. {_titles(kernels)} To use one, {how}.")
+        where = " or ".join(f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in target.folders)
+        why = f"no kernel serves in {where}. {HOW_TO_SERVE} Elsewhere there are others. {_titles(kernels)}"
+        return Choice(None, f"{why} To use one, {how}.")
     if len(near) > 1 and last is not None:
         near = _in_place_of(last, near) or near
     if len(near) > 1:

@@ -50,6 +50,7 @@ from mcp_magic._sdk import connection_of
 from mcp_magic._text import did_you_mean
 from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Request
+from mcp_magic.consent.values import unchanged
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
 from mcp_magic.loopback import CLIENT_HEADER
@@ -395,7 +396,8 @@ class KernelServer:
     def _no_tool(self, name: str) -> str:
         """Return what is said of a tool that is not there."""
         near = did_you_mean(name, (*self._own, *self._offer().tools))
-        code = " The person serves it with `%mcp serve --kernel --code`." if name == "run_code" else ""
+        steps = "`%mcp serve --kernel --stop` and `%mcp serve --kernel --code`"
+        code = f" The person serves it with {steps}." if name == "run_code" else ""
         return f"there is no tool {one_line(name, 100)!r} (any more).{near}{code} tools/list names those there are"
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
@@ -485,6 +487,7 @@ class KernelServer:
         except ArgumentsError as error:
             problem, is_masked = misfit(error, resolved, masked, tool.input_schema)
             if not is_masked:
+                view.note_reads(note.name for note in call.values)  # the error quotes them
                 raise problem from None
             # whether a masked value fits would tell what it holds: the person is asked as if it did
             prepared = await caller.prepare(call, validate=False)
@@ -493,15 +496,16 @@ class KernelServer:
         exchange.enter("")
         if problem is not None and (authorized.decision is None or authorized.decision.arguments is None):
             raise problem
+        agreed = authorized.decision.arguments if authorized.decision is not None else None
+        view.note_reads(note.name for note in unchanged(call.values, prepared.arguments, agreed or prepared.arguments))
         try:
             with passed_on(connection, exchange):
                 result = await caller.send(authorized, Relay(exchange, connection.spec.masked))
         except ArgumentsError as error:
             raise misfit(error, resolved, masked, tool.input_schema)[0] from None
-        agreed = authorized.decision.arguments if authorized.decision is not None else None
-        names, spill = edited_names(prepared.arguments, agreed), self._host.outputs.spill
+        edited, spill = edited_names(prepared.arguments, agreed), self._host.outputs.spill
         is_open = spill is not None or result.output_schema is None
-        return _unsigned(with_edit(spilled(result, view, spill), names, is_open=is_open))
+        return _unsigned(with_edit(spilled(result, view, spill), edited, is_open=is_open))
 
     async def _call_own(self, tool: OwnTool, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
         exchange.enter("" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}")

@@ -12,7 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._host import OFFERING, owner_of
-from mcp_magic._text import json_text
+from mcp_magic._text import join_names, json_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceError
 from mcp_magic.langchain.names import Names
@@ -111,7 +111,8 @@ class Offer:
         try:
             return owner_of(uri, list(self._sessions.values())), uri
         except AmbiguousNameError:
-            problem = f"several servers here may have {text!r}; SERVER+URI says which, as in resources/list"
+            able = [s.name for s in self._sessions.values() if s.capabilities and s.capabilities.resources is not None]
+            problem = f"{text!r} could be on {join_names(able)}: `{able[0]}+{text}` asks {able[0]}"
         except NotFoundError:
             problem = f"no server here has a resource {text!r}; resources/list names them"
         raise UnknownResourceError(problem)

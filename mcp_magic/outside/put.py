@@ -9,6 +9,7 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from mcp_magic import schema
 from mcp_magic.consent.consent import Request
+from mcp_magic.consent.values import unchanged
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.outside.edits import edit_note, edited_names
 from mcp_magic.values.references import check_others, resolve_references
@@ -26,7 +27,8 @@ PUT_VALUE = Tool(
     title="Put a value into the notebook",
     description="Makes a new variable of the notebook: a list of objects becomes a DataFrame, other JSON stays as it "
     "is. The person is asked. It replaces no variable of the person, only one that the same agent has put. "
-    'value may be a reference, such as {"$value": "result_3", "columns": ["a"]}; what is masked (***) stays so.',
+    'value may be a reference, such as {"$value": "result_3", "columns": ["a"]}; what is masked (***) stays '
+    "so, and dates are texts.",
     input_schema={
         "type": "object",
         "properties": {
@@ -80,6 +82,7 @@ class PutValue:
         request = replace(request, arguments=prepared, values=resolved.references)
         decision = await self._host.caller.approval(request)
         agreed = prepared if decision.arguments is None else decision.arguments
+        values.note_reads(note.name for note in unchanged(resolved.references, prepared, agreed))
         name = str(agreed["name"])
         shape = values.put(name, agreed["value"])
         text = f'{name} is a variable of the notebook now: {shape}. {{"$value": "{name}"}} refers to it.'

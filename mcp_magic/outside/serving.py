@@ -35,11 +35,13 @@ class KernelServing:
     Attributes:
         server: What it offers.
         kernel: What its runtime file says.
+        asks: Whether the person can be asked about calls, which a terminal does not do between two lines.
     """
 
     def __init__(self, server: KernelServer, kernel: RunningKernel, serving: Serving) -> None:
         self.server = server
         self.kernel = kernel
+        self.asks = True
         self._serving = serving
 
     @property
@@ -87,10 +89,13 @@ class KernelServing:
         if not self.running:
             return [Part.line("This kernel is not served to agents outside any more.")]
         code = " and each program that they run" if "run_code" in self.server.own else ""
+        calls = f"their calls{code} are asked about here"
+        if not self.asks:
+            calls = "a call goes out if a rule allows it: `%mcp allow TOOL --for outside`. A terminal does not ask"
         parts = [
             Part.line(
                 "This kernel is a server for agents outside. They see the variables that `%mcp share NAME` names, and "
-                f"their calls{code} are asked about here. `%mcp serve --stop` cuts them off."
+                f"{calls}. `%mcp serve --stop` cuts them off."
             )
         ]
         for entry in self.entries:

@@ -76,7 +76,7 @@ class Serving:
             return _answer(200, proof_of(self.token, self.port, nonce[1].decode()))
         headers = dict(scope.get("headers") or ())
         if not hmac.compare_digest(headers.get(b"authorization", b""), f"Bearer {self.token}".encode()):
-            return _answer(401, "a token is needed: Authorization: Bearer TOKEN")
+            return _answer(401, "the token is missing or wrong: Authorization: Bearer TOKEN")
         addresses = [f"{host}:{self.port}".encode() for host in (HOST, "localhost")]
         if headers.get(b"host") not in addresses:
             return _answer(421, f"this is {self.url}: another Host is refused")

@@ -156,7 +156,9 @@ def parse(query: str) -> tuple[ast.expr, dict[str, str]]:
 def _unreadable(query: str) -> ArgumentsError:
     words = _TOKEN.sub(" _ ", query)
     hint = ""
-    if re.search(r"(?<![=!<>])=(?!=)", words):
+    if re.match(r"(?i)\s*(select|where)\b", words):
+        hint = " A query is the condition alone: what is after WHERE in SQL."
+    elif re.search(r"(?<![=!<>])=(?!=)", words):
         hint = " Equality is ==."
     elif "<>" in words:
         hint = " Inequality is !=."

@@ -109,7 +109,7 @@ class _Resolution:
             key = json_key(reference), form
             if key not in self.data:
                 variable, _, part = name.partition(".")
-                value, is_masked = part_of(self.values.get(variable), part, variable)
+                value, is_masked = part_of(self.values.peek(variable), part, variable)
                 if is_masked and selection:  # whether rows fit a query would tell what they hold
                     raise ArgumentsError(f"{one_line(name, 60)} is masked: it is passed on whole, without a selection")
                 self.data[key] = self.formed(name, MASK if is_masked and self.masks else value, selection, form)

@@ -439,6 +439,11 @@ class ClientValues:
         self._shared.note_read(name, self.label)
         return value
 
+    def note_reads(self, names: Iterable[str]) -> None:
+        """Note that values, or parts of them, leave in the arguments of a call."""
+        for name in names:
+            self._shared.note_read(name.partition(".")[0], self.label)
+
     def peek(self, name: str) -> Any:
         """Return a value without a note that it is read: for its type and shape."""
         if not isinstance(name, str):

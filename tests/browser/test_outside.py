@@ -187,7 +187,7 @@ def test_without_a_page_a_call_is_denied_until_a_cell_has_run(jupyterlab, live_b
         lab.page.wait_for_selector(".jp-Notebook", state="detached")
         said = call("hi").result(60)
         assert said.startswith(
-            f"{DENIED}no page of the notebook is open; the person can open it, and you can call again"
+            f"{DENIED}no page of the notebook is open; the person can open it and run any cell, and you can call again"
         )
         assert "`%mcp allow show:one_text --for 'outside claude-code'` would allow it." in said
         lab.command("docmanager:open", path="closed.ipynb")

@@ -161,7 +161,7 @@ def test_a_question_leaves_each_explorer_that_showed_it(frontend):
 def test_no_page_is_open(frontend):
     frontend.is_open = False
     frontend.run("outside('Oslo')")
-    said = "no page of the notebook is open; the person can open it, and you can call again then."
+    said = "no page of the notebook is open; the person can open it and run any cell, and you can call again then."
     assert answered(frontend, "Oslo") == DENIED + said + ALLOW
     frontend.run("%mcp allow weather:forecast --for outside\noutside('Rome')")
     assert answered(frontend, "Rome") == "Rome 1"
@@ -174,9 +174,10 @@ def test_a_page_that_closes_meanwhile_ends_the_question(frontend):
     frontend.panel(cell)
     frontend.is_open = False
     said = (
-        "the page of the notebook was closed while the question stood there; the person can open it, and you can call "
+        "the page of the notebook was closed, or loaded again, while the question stood there; the person can open it "
+        "and run any cell, and you can call again then."
     )
-    assert answered(frontend, "Oslo") == f"{DENIED}{said}again.{ALLOW}"
+    assert answered(frontend, "Oslo") == DENIED + said + ALLOW
 
 
 def test_a_page_that_is_loaded_again_asks_in_the_explorer(frontend):

@@ -55,7 +55,8 @@ def test_reasons_name_the_kernels_and_what_to_do():
         "(since 2026-01-02T03:04). To use one, call `find_kernels` with `use`, or start the proxy with --kernel "
         "NOTEBOOK."
     )
-    assert "no kernel serves in /x. These serve: " in choose(KERNELS, Target((Path("/x"),))).why_none
+    why = f"no kernel serves in /x (no such folder). {HOW_TO_SERVE} Elsewhere there are others. These serve: "
+    assert why in choose(KERNELS, Target((Path("/x"),))).why_none
     none = choose(KERNELS, Target((Path("/x"),), "q")).why_none
     assert "no kernel 'q' serves. These serve: " in none
     how = "To use one, call `find_kernels` with `use`, or start the proxy with --kernel NOTEBOOK. For another: "

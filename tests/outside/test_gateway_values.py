@@ -119,6 +119,28 @@ async def test_an_agent_is_told_that_the_person_changed_its_call(spill, kernel, 
         assert (texts(answer), answer.structured_content) == ("6.0", {"result": 6.0})
 
 
+async def test_a_reference_counts_as_a_read_if_its_value_leaves(host_of_tables, space):
+    decisions = iter(
+        [Decision.deny("no"), Decision.approve(arguments={"numbers": [1.0]}), Decision.approve(), Decision.approve()]
+    )
+
+    async def decide(request):
+        return next(decisions)
+
+    host_of_tables.consent.policy, host_of_tables.consent.approver = "ask", decide
+    values = SharedValues(space)
+    values.share("df")
+    async with Client(KernelServer(host_of_tables, values).server) as client:
+        arguments = {"numbers": {"$value": "df", "columns": ["price"], "rows": [0, 4]}}
+        counts = []
+        for _ in range(3):
+            await client.call_tool("tables__total", arguments)
+            counts.append(values.readers("df").total())
+        await client.call_tool("put_value", {"name": "copy", "value": {"$value": "df", "rows": [0, 4]}})
+        counts.append(values.readers("df").total())
+    assert counts == [0, 0, 1, 2]
+
+
 async def test_the_audit_has_a_reference_that_is_refused(kernel, host):
     async with Client(kernel.server) as client:
         assert (await client.call_tool("tables__total", {"numbers": {"$value": "secret"}})).is_error
@@ -314,7 +336,7 @@ async def test_a_value_is_read_only_if_other_arguments_fit(host_of_tables, space
         assert not values.readers("df")
         answer = await client.call_tool("tables__total", {"numbers": {"$value": "text"}})
         assert texts(answer) == "numbers: expected list of number, got 'hello'"
-        assert [*values.readers("text").values()] == [2]
+        assert [*values.readers("text").values()] == [1]
 
 
 async def test_two_clients_do_not_read_each_others_values(kernel):

@@ -15,8 +15,9 @@ SETUP = (LOAD, "import ipykernel.kernelapp", "from mcp_magic import host", CONNE
 async def test_an_agent_reads_and_is_denied_at_the_prompt(folder):
     terminal = Terminal(folder, "--no-banner", "--colors=nocolor", "--no-simple-prompt")
     with closing(terminal):
-        for line in (*SETUP, "%mcp share table", "%mcp serve --kernel"):
+        for line in (*SETUP, "%mcp share table"):
             terminal.run(line)
+        serves = terminal.run("%mcp serve --kernel")
         terminal.send("print('at', host.serving.url, host.serving.token_file.read_text(), 'there')")
         terminal.child.expect(r"at (http://\S+/mcp) (\S+) there")
         url, token = terminal.child.match.groups()
@@ -24,5 +25,6 @@ async def test_an_agent_reads_and_is_denied_at_the_prompt(folder):
         async with http, Client(streamable_http_client(url, http_client=http)) as agent:
             read = await agent.call_tool("read_value", {"name": "table"})
             denied = await agent.call_tool("plain__add", {"a": 1, "b": 2})
+    assert "A terminal does not ask" in serves
     assert "3" in read.content[0].text
     assert "the kernel is a terminal, where the person is asked nothing between two lines" in denied.content[0].text

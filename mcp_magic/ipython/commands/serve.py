@@ -59,6 +59,7 @@ async def _serve_kernel(invocation: Invocation, arguments: argparse.Namespace) -
 
         own.append(RunCode(invocation.host, invocation.shell, invocation.cells))
     serving = await invocation.host.serve(port=arguments.port, notebook=notebook, own=own)
+    serving.asks = invocation.cells.kernel is not None
     _run_loop_at_prompt(invocation.shell)
     if file is None:
         return serving
