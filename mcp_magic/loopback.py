@@ -177,15 +177,21 @@ def _uvicorn(app: Application, entrance: _Entrance) -> Any:
             entrance.register(self.client, transport)
 
         def connection_lost(self, exc: Exception | None) -> None:
+            _shut(self.transport.get_extra_info("socket"))
             entrance.forget(self.client)
             super().connection_lost(exc)
 
     class Quiet(uvicorn.Server):
-        """Leaves signals (Interrupt) to the kernel."""
+        """Leaves signals (Interrupt) to the kernel, and lets nobody connect once it stops."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            for listening in sockets or ():
+                _shut(listening)
+            await super().shutdown(sockets)
 
     config = uvicorn.Config(
         app,
@@ -202,6 +208,12 @@ def _uvicorn(app: Application, entrance: _Entrance) -> Any:
         timeout_graceful_shutdown=1,
     )
     return Quiet(config)
+
+
+def _shut(own: socket.socket) -> None:
+    """End what a socket does before it is closed: processes that a cell has forked keep copies, which hold it open."""
+    with suppress(OSError):  # the other side was faster, or the system has it for connections alone
+        own.shutdown(socket.SHUT_RDWR)
 
 
 def _guarded(app: Application, refusal: Refusal, entrance: _Entrance) -> Application:

@@ -279,3 +279,28 @@ async def test_parts_of_an_answer_are_sent_at_once():
         assert (await client.get(f"http://127.0.0.1:{listening.getsockname()[1]}/")).text == "done"
     await server.stop()
     assert delays == [1]
+
+
+@pytest.mark.parametrize("own_thread", [True, False])
+async def test_stop_ends_what_a_forked_process_has_copies_of(own_thread):
+    copies = []
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            [connection] = server._uvicorn.server_state.connections
+            copies.append(connection.transport.get_extra_info("socket").dup())
+            await asyncio.Event().wait()
+
+    server = loopback.LoopbackServer(app, lambda scope: None, "test", own_thread=own_thread)
+    listening = loopback.listen()
+    port = listening.getsockname()[1]
+    with closing(listening.dup()):
+        await server.start(listening)
+        waiting = asyncio.create_task(said(port, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"))
+        await until(lambda: copies)
+        await server.stop()
+        assert not server.running
+        assert (await waiting)[:13] in (b"", b"HTTP/1.1 500 ")
+        assert await outcome(said(port, "")) is ConnectionRefusedError
+        loopback.listen(port).close()
+    copies[0].close()
