@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import copy
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -180,18 +179,14 @@ class RunCode:
         return program
 
     def _text(self, program: Program, values: ClientValues) -> str:
-        """Return what the agent reads; a value that it cannot read whole becomes a variable that it can.
-
-        That is a copy: what the person does with the value later stays with the person.
-        """
+        """Return what the agent reads; a value that is too large becomes a variable, of which it reads a copy."""
         text, value = text_for_model(program, CHARACTERS), program.value
         is_large = bool(getattr(value, "shape", ())) or size_of(value) > CHARACTERS
-        copied = None
+        name = ""
         if is_large and not why_never(value):
             with suppress(Exception):  # of the class of the value
-                copied = copy.deepcopy(value)
-        if copied is not None:
-            name = values.keep(copied)
+                name = values.keep(value)
+        if name:
             text += f'\n[{name} is this value: `read_value` reads it, and {{"$value": "{name}"}} passes it on]'
         return self._masked(text)
 

@@ -9,6 +9,8 @@ schema that is listed requires nothing at its root, and has a member that says w
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_types import CallToolResult, PromptMessage, TextContent, TextResourceContents
@@ -24,7 +26,7 @@ from mcp_magic.results.images import IMAGE_BYTES
 from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from mcp_types import GetPromptResult, ReadResourceResult, Result
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from mcp_magic.values.shared import ClientValues
 
 Raw = TypeVar("Raw", bound="Result")
+Kept = TypeVar("Kept", "ToolResult", "ResourceResult")
 
 MEMBER = "spilled"  # of the structured content of an answer that is too large
 
@@ -77,14 +80,14 @@ def spilled(result: ToolResult, values: ClientValues, tokens: int | None) -> Cal
     raw = _with_short_meta(raw, limit)
     texts = texts_of(result)
     characters = sum(map(len, texts)) + sum(_extra(block) for block in raw.content if text_of(block) is not None)
-    if raw.structured_content is not None:
-        characters = max(characters, len(json_text(raw.structured_content)))
+    written = "null" if raw.structured_content is None else json_text(raw.structured_content)
+    characters = max(characters, len(written))
     excess = _excess([block for block in raw.content if text_of(block) is None], limit)
     if len(raw.content) - len(excess) > MAX_BLOCKS:
         characters = max(characters, limit + 1)
     if characters <= limit and not excess:
         return raw
-    handle = "" if result.is_error else values.keep(result)
+    handle = "" if result.is_error else values.keep(result, _copies(result, written))
     lines, structured = _lines_of(raw.content, excess, handle), raw.structured_content
     fitting = [block for block in raw.content if id(block) not in excess]
     if characters <= limit:
@@ -112,7 +115,7 @@ def spilled_resource(result: ResourceResult, values: ClientValues, tokens: int |
     is_long = sum(texts.values()) > limit or len(texts) > MAX_BLOCKS
     if not is_long and not excess:
         return raw
-    handle = values.keep(result)
+    handle = values.keep(result, _copies(result))
     head = [_head(result, handle)] if is_long else []
     lines = [*head, *_lines_of(raw.contents, excess, handle)]
     note = TextResourceContents(uri=result.uri, mime_type="text/plain", text="\n".join(lines))
@@ -150,10 +153,25 @@ def spilled_prompt(result: PromptResult, values: ClientValues, tokens: int | Non
 def _placeholder(block: Any, prompt: PromptResult, values: ClientValues) -> TextContent:
     """Keep the content of a message, and return what stands in its place."""
     result = ToolResult(CallToolResult(content=[block]), server=prompt.server, tool=prompt.prompt)
-    handle = values.keep(result)
+    handle = values.keep(result, _copies(result))
     if text_of(block) is not None:
         return TextContent(text=_head(result, handle))
     return TextContent(text="\n".join(_lines_of([block], {id(block)}, handle)))
+
+
+def _copies(result: Kept, structured: str = "null") -> Callable[[], Kept]:
+    """Return what makes a copy of an answer as it is now; its structured content is read from JSON when it is needed.
+
+    All other content of an answer is texts, which are not copied.
+    """
+    frozen = {"structured_content": None} if isinstance(result.raw, CallToolResult) else {}
+    raw = result.raw.model_copy(update=frozen).model_copy(deep=True)
+
+    def read() -> Kept:
+        whole = {name: json.loads(structured) for name in frozen}
+        return replace(result, raw=raw.model_copy(update=whole))
+
+    return read
 
 
 def _head(result: ToolResult | ResourceResult, handle: str) -> str:

@@ -7,8 +7,8 @@ secrets, and addresses with credentials.
 
 A client also reads what it has brought about itself: answers that were too large for it (`keep`) and what it has put
 (`put`). These are variables of the namespace too, readable by this client alone until the person shares them, and only
-while the variable still is that object. Of what it has put it reads its own copy, so that what the person does with the
-variable afterwards stays with the person.
+while the variable still is that object. It reads a copy of its own, so that what the person does with the variable
+afterwards stays with the person.
 
 There is one sentence for a name that does not exist and for one that is not shared.
 """
@@ -22,6 +22,7 @@ import types
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import MAX_NAME, did_you_mean, is_identifier, join_names
@@ -140,7 +141,7 @@ class Own:
     client: str  # "" for one that has gone
     label: str  # its name for the person
     variable: Any  # the object in the namespace; the client reads it while the variable is this object
-    value: Any  # what the client reads
+    read: Callable[[], Any]  # returns what the client reads, a copy of its own, always the same one
 
 
 class SharedValues:
@@ -210,7 +211,7 @@ class SharedValues:
         for name in checked:
             self._names.pop(name, None)
             if (own := self._reader_of(name)) is not None:
-                self._own[name] = replace(own, client="", value=None)
+                self._own[name] = replace(own, client="", read=_nothing)
         if self.all:
             self._stopped |= set(checked)
         self._announce()
@@ -315,10 +316,10 @@ class SharedValues:
         """Count a read."""
         self._readers.setdefault(name, Counter())[label] += 1
 
-    def own(self, client: str) -> dict[str, Any]:
+    def own(self, client: str) -> dict[str, Own]:
         """Return what a client has brought about and what is still there, by name."""
         owns = {name: self._own_of(name) for name in tuple(self._own)}
-        return {name: own.value for name, own in owns.items() if own is not None and own.client == client}
+        return {name: own for name, own in owns.items() if own is not None and own.client == client}
 
     def add_own(self, name: str, own: Own) -> None:
         """Make a new variable that a client may read.
@@ -345,7 +346,7 @@ class SharedValues:
     def forget(self, client: str) -> None:
         """Let a client that has gone own nothing any longer; the variables stay."""
         for name in self.own(client):
-            self._own[name] = replace(self._own[name], client="", value=None)  # still not the person's
+            self._own[name] = replace(self._own[name], client="", read=_nothing)  # still not the person's
         self._make_room("")
 
     # Within.
@@ -404,6 +405,15 @@ class SharedValues:
             callback()
 
 
+def _copies(value: Any) -> Callable[[], Any]:
+    copied = copy.deepcopy(value)
+    return lambda: copied
+
+
+def _nothing() -> None:
+    """Stand for the copy of a client that has gone."""
+
+
 def _outline(value: Any) -> tuple[str, str]:
     """Return the type and the shape of a value in words."""
     from mcp_magic.values.reading import shape_of
@@ -453,7 +463,7 @@ class ClientValues:
         own = self._shared.own(self.client)
         if name not in own:
             raise unshared(name, self.names())
-        return own[name]
+        return own[name].read()
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._shared or name in self._shared.own(self.client))
@@ -473,13 +483,18 @@ class ClientValues:
         check_put(name, value)
         is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
         variable = _frame(name, value) if is_table else value
-        self._shared.add_own(name, Own(self.client, self.label, variable, copy.deepcopy(variable)))
+        self._shared.add_own(name, Own(self.client, self.label, variable, _copies(variable)))
         return ", ".join(filter(None, _outline(variable)))
 
-    def keep(self, result: Any) -> str:
-        """Make a variable of an answer, and return its name, which is the handle of this client."""
+    def keep(self, answer: Any, read: Callable[[], Any] | None = None) -> str:
+        """Make a variable of an answer, and return its name, which is the handle of this client.
+
+        `read` returns the copy that the client reads, and is called when that is needed first; without it, the copy is
+        made now.
+        """
+        read = _copies(answer) if read is None else cache(read)
         name = self._shared.next_handle()
-        self._shared.add_own(name, Own(self.client, self.label, result, result))
+        self._shared.add_own(name, Own(self.client, self.label, answer, read))
         return name
 
 

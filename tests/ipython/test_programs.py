@@ -146,6 +146,8 @@ async def test_the_variable_of_the_client_is_a_copy(run, shell, values):
     shell.user_ns["mine"] = mine = {"rows": ["x"] * 20_000}
     assert "result_1 is this value" in await run("mine")
     mine["rows"][0] = "a secret of later"
+    shell.user_ns["result_1"]["rows"][1] = "another"
+    assert values.get("result_1")["rows"][1] == "x"
     assert values.get("result_1")["rows"][0] == "x"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+
 import pytest
 from mcp import Client
 from mcp_types import (
@@ -72,8 +75,44 @@ def test_a_large_answer_becomes_head_shape_and_handle(shared):
     assert text.endswith('{"$value": "result_2"} puts it into the arguments of a tool, without reading it.')
     assert len(text) < 500
     assert large.structured_content == {MEMBER: {"handle": "result_2"}}
-    assert client.get("result_2") is result
+    assert client.get("result_2") == result
     assert shared.of("2").names() == ()
+
+
+def references(client, handle):
+    """Return the first row by a reference to all rows, and by one to some of them."""
+    rows = {"$value": handle}, {"$value": handle, "rows": [0, 2]}
+    schema = {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "object"}}}}
+    return [resolve_references({"x": reference}, client, schema).arguments["x"][0] for reference in rows]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        answer("x", structured=ROWS),
+        answer(json.dumps(ROWS)),
+        answer("x", structured=[{"n": 10**400, "s": "\ud800"}] * 99),
+    ],
+    ids=["structured", "text", "odd"],
+)
+def test_a_handle_is_not_what_the_person_makes_of_it(shared, result):
+    client, before = shared.of("1"), copy.deepcopy(result.data)
+    spilled(result, client, 100)
+    result.data[0]["diagnosis"] = "private"
+    result.raw.content[0].text = "private"
+    assert client.get("result_2").data == before
+    assert client.get("result_2") is client.get("result_2")
+    assert "private" not in str([*references(client, "result_2"), client.get("result_2").texts])
+    result.data[0]["later"] = "private"
+    assert "private" not in str(references(client, "result_2"))
+
+
+def test_a_handle_of_a_resource_is_what_was_read(shared):
+    part = TextResourceContents(uri="crm://list", text="line\n" * 1000)
+    result = ResourceResult(ReadResourceResult(contents=[part]), server="crm", uri="crm://list")
+    spilled_resource(result, shared.of("1"), 100)
+    part.text = "private"
+    assert shared.of("1").get("result_2").text == "line\n" * 1000
 
 
 def test_images_stay_and_errors_are_cut(shared):
@@ -147,7 +186,7 @@ def test_a_large_resource_becomes_head_size_and_handle(shared):
     assert (note.uri, note.mime_type) == ("x://a", "text/plain")
     assert note.text.startswith("[result_2: text of 8,000 characters, 2,000 lines. About 2,000 tokens: too long")
     assert "application/zip, 7.5 kB, x://a/z; result_2 has it" in note.text
-    assert client.get("result_2") is result
+    assert client.get("result_2") == result
     assert spilled_resource(result, client, None) is result.raw
     small = resource(TextResourceContents(uri="x://a", text="one"), image)
     assert spilled_resource(small, client, 100) is small.raw
