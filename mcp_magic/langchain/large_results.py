@@ -145,7 +145,7 @@ class _Part(NamedTuple):
         if self.label:
             return f"{self.label}, {plural(len(self.table), 'lines')}"
         names = self.table.columns
-        return f"table of {len(self.table):,} rows x {len(names):,} columns ({join_names(names, MAX_NAMES)})"
+        return f"table of {len(self.table):,} rows x {self.table.width:,} columns ({join_names(names, MAX_NAMES)})"
 
 
 def _parts(result: ToolResult | ResourceResult) -> dict[str, _Part]:

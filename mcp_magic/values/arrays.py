@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,16 @@ class Array(Table):
         self._array = np.ndarray.view(array, np.ndarray)  # of a subclass, too
         self._places: list[Any]
         if self._array.dtype.names and self._array.ndim == 1:
+            count = len(self._array.dtype.names)
             self._places = list(self._array.dtype.names[:MAX_COLUMNS])
             self.columns = list(self._places)
         elif self._array.ndim == 1:
-            self._places, self.columns = [()], ["value"]
+            count, self._places, self.columns = 1, [()], ["value"]
         else:
+            count = math.prod(self._array.shape[1:])
             self._places = list(islice(product(*map(range, self._array.shape[1:])), MAX_COLUMNS))
             self.columns = [",".join(map(str, place)) for place in self._places]
+        self.unnamed = count - len(self.columns)
 
     def __len__(self) -> int:
         return int(self._array.shape[0])

@@ -109,7 +109,7 @@ class Reader:
         notes = []
         if not columns and len(positions) > self.columns:
             positions = positions[: self.columns]
-            notes.append(f"the first {self.columns} of {len(table.columns):,} columns, name others as columns")
+            notes.append(f"the first {self.columns} of {table.width:,} columns, name others as columns")
         if not positions:
             return f"[{plural(len(table), table.noun)}, and no columns]"
         if not span:
@@ -163,7 +163,7 @@ class Reader:
             lines.append(self.read_table(self._table(value, name), rows=f"0:{HEAD_LINES}"))
             return "\n".join(lines)
         positions = table.positions(columns)
-        rest = len(positions) - MAX_COLUMNS
+        rest = (len(positions) if columns else table.width) - MAX_COLUMNS
         positions = positions[:MAX_COLUMNS]
         lines += [self._column(table, position) for position in positions]
         if rest > 0:
@@ -471,6 +471,6 @@ def _shape_of_result(result: Any) -> str:
 
 def shape_text(table: Table) -> str:
     """Return the shape of a table in words, with its columns if these are few."""
-    count = len(table.columns)
+    count = table.width
     names = f" ({join_names(table.columns, LISTED_NAMES)})" if 0 < count <= LISTED_NAMES else ""
     return f"{plural(len(table), table.noun)} x {plural(count, 'columns')}{names}"

@@ -132,13 +132,14 @@ class _Resolution:
             return value.base64
         if type(value) in (tables.Records, tables.Columns):
             value = value.values  # as the server sent it
-        if form.items in ("array", "any") and not selection and loaded("numpy", "ndarray") is type(value):
-            self.check_size(lambda rows: self.writer().plain(value[list(rows)]), _rows_of(value))
-            return self.writer().plain(value)  # lists in lists, of any number of dimensions
         table = table_of(value)
         columns, numbers = self.selected(table, **selection)
+        is_grid = table is not None and not columns and form.items in ("array", "any") and _is_grid(value)
 
         def read(rows: Sequence[int] | None, names: Sequence[str] = columns) -> Any:
+            if is_grid:  # lists in lists, of any number of dimensions
+                part = self.writer().plain(value if rows is None else value[list(rows)])
+                return self.masked(part) if self.masks else part
             part = as_json(value, names, rows, writer=self.writer(), table=table)
             return _shaped(name, self.masked(part) if self.masks else part, value, form)
 
@@ -166,7 +167,7 @@ class _Resolution:
             else:
                 numbers = span
         if table is not None:
-            cells = (count if numbers is None else len(numbers)) * len(columns or table.columns)
+            cells = (count if numbers is None else len(numbers)) * (len(columns) or table.width)
             if cells > MAX_VALUES:
                 raise ArgumentsError(
                     f"{cells:,} cells are too many, the most are {MAX_VALUES:,}; "
@@ -209,8 +210,9 @@ class _Resolution:
         return Writer(nodes=MAX_VALUES, characters=MAX_BYTES, strict=True, json_only=True, hide=hide)
 
 
-def _rows_of(array: Any) -> range:
-    return range(array.shape[0] if array.ndim else 0)
+def _is_grid(value: Any) -> bool:
+    """Whether a value is an array of numpy without names of columns."""
+    return loaded("numpy", "ndarray") is type(value) and value.dtype.names is None
 
 
 def _shaped(name: str, data: Any, value: Any, form: _Form) -> Any:

@@ -27,7 +27,7 @@ MAX_NAMES = 30  # most columns that a message names
 
 SAMPLE = 1_000  # rows of a list whose cells tell the type of a column
 
-MAX_COLUMNS = 10_000  # most columns of a list of objects
+MAX_COLUMNS = 10_000  # most columns of arrays, lists and texts that have names
 
 MAX_SEEN = 100_000  # most keys of dicts that are remembered
 
@@ -37,11 +37,13 @@ class Table(ABC):
 
     Attributes:
         columns: The names of the columns, all different. Those of an index come first.
+        unnamed: How many columns follow that have no names, as they are too many; these cannot be read.
         noun: What its rows are called.
         is_array: Whether its columns of numbers are arrays already.
     """
 
     columns: list[str]
+    unnamed = 0
     noun = "rows"
     is_array = False
 
@@ -68,11 +70,21 @@ class Table(ABC):
         """The bytes of its values, without those of objects and texts that it refers to; None if it is not known."""
         return None
 
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns) + self.unnamed
+
     def position(self, name: object) -> int:
         """Return the position of a column; ArgumentsError has the valid names."""
         text = name if type(name) is str else label(name)
         if text in self._positions:
             return self._positions[text]
+        if self.unnamed:
+            raise ArgumentsError(
+                f"no column {one_line(text, 60)!r} can be named: of {self.width:,} only the first "
+                f"{len(self.columns):,}, {self.columns[0]} to {self.columns[-1]}; ask the person for a part with fewer"
+            )
         near = did_you_mean(text, self.columns)
         names = join_names(self.columns, MAX_NAMES)
         raise ArgumentsError(f"no column {one_line(text, 60)!r}.{near} There are: {names}")
@@ -82,7 +94,7 @@ class Table(ABC):
         return {name: position for position, name in enumerate(self.columns)}
 
     def positions(self, names: Sequence[str]) -> list[int]:
-        """Return the positions of some columns, each once, or of all if no names are given."""
+        """Return the positions of some columns, each once, or of all that have names if none are given."""
         return list(map(self.position, dict.fromkeys(names))) if names else list(range(len(self.columns)))
 
     def rows(self, numbers: Sequence[int], positions: Sequence[int], writer: Writer) -> list[list[Any]]:
@@ -137,6 +149,7 @@ class Dicts(Table):
         for key in islice(keys, MAX_COLUMNS):
             self._keys.setdefault(label(key), []).append(key)
         self.columns = list(self._keys)
+        self.unnamed = max(len(keys) - MAX_COLUMNS, 0)
 
     def _is_looked_up(self, row: int) -> bool:
         if not self._states[row]:
@@ -191,6 +204,7 @@ class Matrix(Table):
         self._items = items
         width = max(map(len, items), default=0)
         self.columns = list(names) or list(map(str, range(min(width, MAX_COLUMNS))))
+        self.unnamed = 0 if names else width - len(self.columns)
 
     def __len__(self) -> int:
         return len(self._items)

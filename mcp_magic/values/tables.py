@@ -102,8 +102,9 @@ def as_json(
     if not columns and rows is None and type(table) is Lists:
         return writer.plain(value)
     positions = table.positions(columns)
-    if len(positions) > MAX_COLUMNS:
-        raise ArgumentsError(f"{len(positions):,} columns are too many, the most are {MAX_COLUMNS:,}; name fewer")
+    count = len(positions) if columns else table.width
+    if count > MAX_COLUMNS:
+        raise ArgumentsError(f"{count:,} columns are too many, the most are {MAX_COLUMNS:,}; name fewer")
     numbers = range(len(table)) if rows is None else rows
     names = [table.columns[position] for position in positions]
     cells = table.rows(numbers, positions, writer)

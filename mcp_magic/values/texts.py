@@ -161,6 +161,7 @@ class DelimitedRows(Table):
         self._starts = find(self._text, self._delimiter)
         names, _ = rows.head(sys.maxsize)  # of the first rows: it reads no more
         self.columns = labels(names[:MAX_COLUMNS])
+        self.unnamed = len(names) - len(self.columns)
         self._rows, self._cells = range(0), list[list[str]]()  # those that were read last
 
     def __len__(self) -> int:

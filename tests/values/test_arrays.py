@@ -49,6 +49,12 @@ def test_arrays_are_queried_by_the_places_of_columns():
     assert select(table, "`0` >= 4 and `3` < 11", range(3)) == [1]
 
 
+def test_the_true_number_of_columns_is_told():
+    array, reader = np.zeros((1, 15_000)), Reader()
+    assert "; the first 50 of 15,000 columns, name others as columns]" in reader.read(array)
+    assert "and 14,950 columns more" in reader.describe(array, "a")
+
+
 MOMENT = datetime.datetime(2026, 1, 2)
 
 

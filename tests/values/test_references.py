@@ -467,3 +467,54 @@ def test_a_value_is_read_once_in_each_form(client, monkeypatch):
 def test_arguments_without_references_stay_as_they_are(arguments, tool):
     if isinstance(arguments, dict) and isinstance(tool, dict):
         assert resolve_references(arguments, SharedValues({}).of("1"), tool).arguments == arguments
+
+
+WIDE = 12_000
+
+
+def wide(kind):
+    """Return a value with too many columns, and one of its columns that has no name."""
+    numbers = np.arange(2 * WIDE).reshape(2, WIDE)
+    return {
+        "array": (numbers, "11000"),
+        "masked": (np.ma.array(numbers), "11000"),
+        "records": (np.zeros(2, [(f"c{n}", int) for n in range(WIDE)]), "c11000"),
+        "lists": (numbers.tolist(), "11000"),
+        "dicts": ([{f"c{n}": n for n in range(WIDE)}] * 2, "c11000"),
+    }[kind]
+
+
+def outcome(reference, client, tool):
+    """Return the number of cells in each row, or the error."""
+    try:
+        return list(map(len, resolve_references({"x": reference}, client, schema(x=tool)).arguments["x"]))
+    except ArgumentsError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", ["array", "masked", "records", "lists", "dicts"])
+def test_no_columns_are_left_out_silently(space, client, kind):
+    space["df"], last = wide(kind)
+    references = [{}, {"rows": [0, 2]}, {"rows": [0, 2], "query": f"`{last[:-3]}` >= 0"}]
+    outcomes = [outcome({"$value": "df", **more}, client, tool) for more in references for tool in (LISTS, ROWS, ANY)]
+    error = "x: 12,000 columns are too many, the most are 10,000; name fewer"
+    assert [end for end in outcomes if end not in ([WIDE, WIDE], error)] == []
+    assert f"no column '{last}' can be named: of 12,000 only the first 10,000" in refusal(
+        {"x": {"$value": "df", "columns": [last]}}, client
+    )
+
+
+def test_rows_of_an_array_have_the_form_of_the_whole(space, client):
+    space["df"] = cube = np.arange(12).reshape(3, 2, 2)
+    for selection, rows in (({"rows": [1, 3]}, [1, 2]), ({"query": "`0,0` in [0, 8]"}, [0, 2])):
+        reference = {"x": {"$value": "df", **selection}}
+        assert resolve_references(reference, client, schema(x=ANY)).arguments["x"] == cube[rows].tolist()
+
+
+def test_names_of_secrets_in_arrays_are_masked_too(space, client):
+    space["df"] = np.array([("a", 1)], [("password", "U1"), ("n", int)])
+    masked = resolve_references({"x": {"$value": "df"}}, client, schema(x=ANY), masks=True).arguments["x"]
+    assert masked == [{"password": "***", "n": 1}]
+    space["df"] = np.array([[{"password": "a"}]], object)
+    masked = resolve_references({"x": {"$value": "df"}}, client, schema(x=ANY), masks=True).arguments["x"]
+    assert masked == [[{"password": "***"}]]
