@@ -195,8 +195,7 @@ def _pandas_vector(column: Any) -> Vector | None:
         return None if dtype.kind == "O" else of_array(column.to_numpy())
     if not _is_known(dtype):
         return None
-    if not hasattr(column, "dt"):
-        column = loaded("pandas", "Series")(column.array, copy=False)
+    column = loaded("pandas", "Series")(column.array, copy=False)  # of an index, too
     if type(dtype) is loaded("pandas", "CategoricalDtype"):
         return _of_categories(column)
     if type(dtype) is loaded("pandas", "DatetimeTZDtype"):

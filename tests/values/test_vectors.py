@@ -36,6 +36,8 @@ MOMENT = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
         (pd.Series([True, None], dtype="boolean"), "truth", [True, None]),
         (pd.Series(["a", None], dtype="string"), "text", ["a", None]),
         (pd.Series(["a", None, "a"], dtype="category"), "text", ["a", None, "a"]),
+        (pd.Series([2024, None, 2025], dtype="category"), "number", [2024, None, 2025]),
+        (pd.Series([True, None], dtype=pd.CategoricalDtype([True, False])), "truth", [True, None]),
         (pd.Series(pd.to_timedelta(["1s", None])), "number", [1.0, None]),
         (pd.Series(pd.arrays.SparseArray([0, 1])), "number", [0, 1]),
         (pd.Series([np.float32(0.5), None], dtype="float32"), "number", [0.5, None]),
