@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -50,7 +50,8 @@ class Vector:
         if self.kind == kind:
             return self
         if self.kind == "mixed":
-            return _picked(self.values, kind)
+            picked = _picked(self.values, kind)
+            return replace(picked, missing=picked.missing | self.missing)
         if self.kind == "truth" and kind == "number":
             return Vector("number", self.values.astype("int64"), self.missing)
         return None

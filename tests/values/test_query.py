@@ -288,3 +288,10 @@ def test_cells_of_other_classes_are_never_asked():
         assert select(rows, "x is null", range(4)) == []
         with pytest.raises(ArgumentsError, match="x and x hold values of several kinds"):
             select(rows, "x == x", range(4))
+
+
+def test_a_missing_cell_of_several_kinds_is_no_value():
+    frame = pd.DataFrame({"c": pd.Categorical([1, "a", None, "a"], categories=[1, "a"])})
+    assert select(table(frame), "c == 'a'", range(4)) == [1, 3]
+    assert select(table(frame), "c != 'b'", range(4)) == [1, 3]
+    assert select(table(frame), "c is null", range(4)) == [2]
