@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mcp_types import ElicitResult, ErrorData
 
     from mcp_magic.ask.question import Reply
+    from mcp_magic.flight.questions import Question as AskedQuestion
     from mcp_magic.flight.questions import QuestionQueue
-    from mcp_magic.flight.request import InFlightRequest
 
 
 # Answering an elicitation in the middle of a call (specification, "Elicitation").
@@ -168,7 +168,7 @@ class Questions:
             elicitation = Elicitation(self._server, params.message, "form", form)
         started = time.perf_counter()
         async with self._queue.asking() as question:
-            answer = await self._answer(elicitation, question.call)
+            answer = await self._answer(elicitation, question)
             question.is_answered = isinstance(answer, Answer) and answer.action == "accept"
         if isinstance(answer, NotAskedError):
             if answer.is_first:
@@ -203,19 +203,13 @@ class Questions:
                 return False
         return bool(pages)
 
-    async def _answer(self, elicitation: Elicitation, call: InFlightRequest) -> Answer | NotAskedError:
-        elicitor = call.answerers.elicitor or self._elicitors.elicitor
+    async def _answer(self, elicitation: Elicitation, question: AskedQuestion) -> Answer | NotAskedError:
         if elicitation.mode == "url" and (why := why_not_open(elicitation.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
-        if elicitor is None:
+        if question.answerers.elicitor is None and self._elicitors.elicitor is None:
             return Answer.decline(UNASKED)
-
-        async def answer(elicitation: Elicitation) -> Answer | Unanswered:
-            async with self._queue.turn(call):
-                return await in_time(elicitor(elicitation), self._elicitors.timeout)
-
         for _ in range(MAX_ANSWERS):
-            reply = await answered(call, answer(elicitation))
+            reply = await answered(question.call, self._ask(elicitation, question))
             if isinstance(reply, Unanswered):
                 break
             try:
@@ -231,6 +225,21 @@ class Questions:
             return Answer.decline(f"the elicitor failed: {type(reply.error).__name__}: {reply.error}")
         late = f"you did not answer within {self._elicitors.timeout:g} s"
         return Answer.cancel(late if reply.why == "late" else "the call has ended")
+
+    async def _ask(self, elicitation: Elicitation, question: AskedQuestion) -> Answer | Unanswered:
+        """Ask the client whose call it is, if it takes the question, or else the person, in turn."""
+        own, elicitor, seconds = question.answerers.elicitor, self._elicitors.elicitor, self._elicitors.timeout
+        self._queue.count(question.call)
+        if own is not None and question.answerers.party:  # it may never answer: nobody else waits for that
+            reply: Answer | Unanswered | None = await in_time(own(elicitation), seconds)
+            if reply is not None:
+                return reply
+        else:
+            elicitor = own or elicitor
+        if elicitor is None:
+            return Answer.decline(UNASKED)
+        async with self._queue.turn():
+            return await in_time(elicitor(elicitation), seconds)
 
 
 def secrets_marked(form_schema: Mapping[str, Any], message: str) -> Mapping[str, Any]:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from mcp_magic.ask.question import Reply
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
+    from mcp_magic.flight.questions import Question as AskedQuestion
     from mcp_magic.flight.questions import QuestionQueue
     from mcp_magic.flight.request import InFlightRequest
 
@@ -453,7 +454,7 @@ class SamplingQuestions:
             problem = why_invalid(request, takes_tools=self._takes_tools)
             if problem:
                 return Problem(INVALID_PARAMS, problem, problem)
-            outcome = await answered(question.call, self._answer(request, question.call))
+            outcome = await answered(question.call, self._answer(request, question))
             question.is_answered = isinstance(outcome, Sampled)
         if isinstance(outcome, Sampled):
             return outcome
@@ -471,14 +472,14 @@ class SamplingQuestions:
             why = f"the sampler failed: {type(outcome.error).__name__}: {one_line(why, 300)}"
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
-    async def _answer(self, request: SamplingRequest, call: InFlightRequest) -> Sampled:
+    async def _answer(self, request: SamplingRequest, question: AskedQuestion) -> Sampled:
         """Return the reply of the model, of the user, or the prepared one.
 
         Raises:
             DeniedError: A rule or the user refuses.
             MCPMagicError: No model can answer, a text of the reply cannot be sent, or the audit cannot be written.
         """
-        review = await self._reviewed(request, call)
+        review = await self._reviewed(request, question)
         if not review.approved:
             if review.by == PERSON:
                 raise DeniedError("denied by you", review.reason)
@@ -493,22 +494,22 @@ class SamplingQuestions:
             if not isinstance(reply, Sampled):
                 raise TypeError(f"it returned {type(reply).__name__}, not a Sampled")
             if review.show_reply:
-                reply = await self._reviewed_reply(request, reply, call)
+                reply = await self._reviewed_reply(request, reply)
         schema.check_text([block.model_dump() for block in reply.content], "the reply")
         sendable: Sampled = reply
         return sendable
 
-    async def _reviewed(self, request: SamplingRequest, call: InFlightRequest) -> Review:
+    async def _reviewed(self, request: SamplingRequest, question: AskedQuestion) -> Review:
         """Decide about a request, and record the decision."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
-        if review is None and call.answerers.sampler is not None:
-            review = await call.answerers.sampler(request)
+        if review is None and question.answerers.sampler is not None:
+            review = await question.answerers.sampler(request)
             expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
         if review is None:
             forecast = getattr(self._samplers.sampler, "expected", None)
             expected = forecast(request) if forecast is not None else expected
-            review = await self._decided(request, expected, call)
+            review = await self._decided(request, expected, question.call)
         before = recorded(request, expected.model, self._spec.masked)
         after = recorded(review.request, expected.model, self._spec.masked) if review.request is not None else None
         consent_request = Request(self._server, SAMPLING, before, asker=f"server {self._server}")
@@ -534,21 +535,22 @@ class SamplingQuestions:
         reviewer = self._samplers.reviewer
         if reviewer is None:
             return Review.deny(UNASKED, by="default")
-        async with self._queue.turn(call):
+        self._queue.count(call)
+        async with self._queue.turn():
             review = await in_time(reviewer.request(request, expected), self._samplers.timeout)
         if isinstance(review, Unanswered):
             return Review.deny(f"you did not answer within {self._samplers.timeout:g} s", by="time-out")
         problem = why_invalid(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
         return Review.deny(f"after your changes: {problem}", by="check") if problem else review
 
-    async def _reviewed_reply(self, request: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
+    async def _reviewed_reply(self, request: SamplingRequest, reply: Sampled) -> Sampled:
         """Return the reply as the user approves it.
 
         Raises:
             DeniedError: The user refuses, or does not answer in time.
         """
         assert self._samplers.reviewer is not None
-        async with self._queue.turn(call, is_new=False):
+        async with self._queue.turn():
             review = await in_time(self._samplers.reviewer.reply(request, reply), self._samplers.timeout)
         if isinstance(review, Unanswered):
             raise DeniedError("the reply was not sent", f"you did not answer within {self._samplers.timeout:g} s")

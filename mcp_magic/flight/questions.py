@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -14,11 +14,11 @@ from mcp_magic.errors import SessionError
 from mcp_magic.flight.attempt import current_attempt
 from mcp_magic.flight.backoff import Pacing
 from mcp_magic.flight.deadline import Unanswered
-from mcp_magic.flight.request import InFlightRequest, caused_by
+from mcp_magic.flight.request import NOBODY, Answerers, InFlightRequest, caused_by, current_request
 from mcp_magic.protocol import ping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from mcp import Client
 
@@ -52,23 +52,33 @@ class NotAskedError(Exception):
 
 @dataclass
 class Question:
-    """A question that is under way: the call that it belongs to, and whether it was answered, and not refused."""
+    """A question that is under way.
+
+    Attributes:
+        call: The call that it belongs to.
+        answerers: Who answers it before the host does.
+        is_answered: Whether it was answered, and not refused.
+    """
 
     call: InFlightRequest
+    answerers: Answerers = NOBODY
     is_answered: bool = False
 
 
 class _History:
-    """What a call has asked so far: how many questions, and how many in a row were refused at once."""
+    """What a call has asked: how many questions, how many are open, and how many in a row were refused."""
 
     def __init__(self, longest_rest: float) -> None:
         self.count = 0
+        self.open = 0
         self.refusals = 0.0
         self.pacing = Pacing(longest=longest_rest)
 
 
 class QuestionQueue:
-    """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come.
+    """The questions of one server: the person is asked one at a time, and each call may ask a limited number.
+
+    `settling` is there while a question of a call that has ended may come.
 
     A server may ask again after each refusal. If nobody makes these, growing pauses come between them, and after twice
     as many as a call may ask questions the call ends. Questions that came together count once.
@@ -78,8 +88,7 @@ class QuestionQueue:
         self.calls = calls
         self.settling: asyncio.Task[None] | None = None
         self._limit = limit
-        self._open = 0
-        self._resting = False
+        self._others = 0  # requests of the user, or of clients, that are no calls
         self._histories: WeakKeyDictionary[InFlightRequest, _History] = WeakKeyDictionary()
         self._outside = _History(LONGEST_REST_OUTSIDE)  # of questions without a call
         self._lock = asyncio.Lock()
@@ -111,31 +120,53 @@ class QuestionQueue:
                 await ping(client)
         self.settling = None
 
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Note a request that is no call, and may cause a question all the same."""
+        self._others += 1
+        try:
+            yield
+        finally:
+            self._others -= 1
+
     @asynccontextmanager
     async def asking(self) -> AsyncIterator[Question]:
-        """Stop the clocks of all calls that may have caused the question; yield it, of the latest of them."""
+        """Stop the clocks of all calls that may have caused the question; yield it."""
         causes = caused_by(self.calls) if self.settling is None else []
-        follows = not (self._open or self._resting or self.settling)  # it comes after the others were answered
-        if follows:
-            self._resting = True
-            try:
-                await self._rest(causes)
-            finally:
-                self._resting = False
-        question = Question((causes or [InFlightRequest()])[-1])
+        question = self._question(causes)
+        histories = [self._history(call) for call in causes] or [self._outside]
+        # it comes after the others were answered; one that stands at a client is of another call
+        follows = self.settling is None and not all(history.open for history in histories)
+        for history in histories:
+            history.open += 1
         started = time.perf_counter()
-        self._open += 1
         try:
+            if follows:
+                await self._rest(causes)
+                started = time.perf_counter()
             with ExitStack() as clocks:
                 for call in causes or [question.call]:
                     clocks.enter_context(call.paused())
                 yield question
         finally:
-            self._open -= 1
             at_once = follows and time.perf_counter() - started < AT_ONCE_SECONDS
-            histories = [self._history(call) for call in causes] or [self._outside]
             for history in histories:  # each is as likely as the others
+                history.open -= 1
                 history.refusals = 0.0 if question.is_answered else history.refusals + at_once / len(histories)
+
+    def _question(self, causes: list[InFlightRequest]) -> Question:
+        """Return a question that one of some calls has caused.
+
+        It is of the latest. But if it may be of different parties, no client gets it: it may be about what another
+        client calls, or the person, to whom it goes.
+        """
+        if not causes:
+            return Question(InFlightRequest())
+        latest, parties = causes[-1], {call.answerers.party for call in causes}
+        if len(parties) == 1 and (current_request.get() is latest or not self._others or not latest.answerers.party):
+            return Question(latest, latest.answerers)
+        of_person = [call for call in causes if not call.answerers.party]
+        return Question((of_person or causes)[-1])
 
     async def _rest(self, causes: list[InFlightRequest]) -> None:
         """Pause before a question that follows refusals; end the calls that were refused too often."""
@@ -149,22 +180,29 @@ class QuestionQueue:
             await asyncio.sleep(history.pacing.pause())
 
     @asynccontextmanager
-    async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:
-        """Wait until earlier questions are over; `is_new` is False for the second part of a question.
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until the person has answered earlier questions.
+
+        Raises:
+            NotAskedError: The call is over.
+        """
+        self._check_settled()
+        async with self._lock:
+            yield
+
+    def _check_settled(self) -> None:
+        if self.settling is not None:
+            raise NotAskedError("the call is over", is_first=False)
+
+    def count(self, call: InFlightRequest) -> None:
+        """Count a question of a call.
 
         Questions without a pending call share one limit, which a question of a call resets.
 
         Raises:
             NotAskedError: The call has asked too many questions, or is over.
         """
-        if self.settling is not None:
-            raise NotAskedError("the call is over", is_first=False)
-        if is_new:
-            self._count(call)
-        async with self._lock:
-            yield
-
-    def _count(self, call: InFlightRequest) -> None:
+        self._check_settled()
         history = self._outside
         if call in self.calls:
             history, self._outside.count = self._history(call), 0

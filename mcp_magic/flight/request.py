@@ -58,12 +58,14 @@ class Answerers:
     """Who answers the server's questions during a call, before the host does.
 
     Attributes:
-        elicitor: Answers elicitations (an `Elicitor`).
+        elicitor: Answers elicitations (an `Elicitor`); where it returns None, the host does.
         sampler: Reviews sampling requests instead of the user, or replies instead of a model; None asks the user.
+        party: Whose call it is: the key of an outside client, whose questions nobody else waits for; "" is the person.
     """
 
     elicitor: Answerer | None = None
     sampler: Answerer | None = None
+    party: str = ""
 
 
 NOBODY = Answerers()  # the host answers

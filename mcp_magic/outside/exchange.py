@@ -7,6 +7,7 @@ client's next request goes on with the same exchange.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import math
 import secrets
 import time
@@ -36,7 +37,6 @@ from mcp_magic.outside.kernel import Turn
 from mcp_magic.protocol import at_least
 
 if TYPE_CHECKING:
-    import concurrent.futures
     from collections.abc import Callable, Hashable
 
     from mcp.server.context import ServerRequestContext
@@ -66,6 +66,8 @@ USUAL = "info"  # the level of a client that has set none
 
 ANSWER_SECONDS = 600.0  # seconds that a client has to go on with a call that asks it something
 
+GONE = -1  # the code of the error in place of the answer of a client that has gone
+
 MAX_OPEN = 256  # calls that may wait for the answers of clients
 
 QUESTION = "question"  # the name of the one question in a result that asks for input
@@ -91,11 +93,19 @@ class _Log:
     data: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Question:
     method: str
     params: dict[str, Any]
-    answer: concurrent.futures.Future[dict[str, Any]] = field(compare=False)
+    answer: concurrent.futures.Future[dict[str, Any]] = field(default_factory=concurrent.futures.Future)
+
+    def settle(self, outcome: dict[str, Any] | MCPError) -> None:
+        """Set the answer, or why there is none, unless it is there already or nobody waits for it any more."""
+        with suppress(concurrent.futures.InvalidStateError):
+            if isinstance(outcome, MCPError):
+                self.answer.set_exception(outcome)
+            else:
+                self.answer.set_result(outcome)
 
 
 class Exchange:
@@ -115,6 +125,8 @@ class Exchange:
         self._items: asyncio.Queue[Any] = asyncio.Queue()
         self._turn: Turn | None = None
         self._question: _Question | None = None
+        self._unanswered: set[_Question] = set()
+        self._mute = ""  # why nothing can be asked any more
         self._asking: set[asyncio.Task[None]] = set()
         self._reported: float | None = None
         self._stage, self._since = BUSY, time.monotonic()
@@ -159,13 +171,17 @@ class Exchange:
         """Ask the client; return the members of its answer.
 
         Raises:
-            MCPError: The client refuses, or its answer is none.
+            MCPError: The client refuses, its answer is none, or it has gone.
         """
-        import concurrent.futures
-
-        question = _Question(method, params, concurrent.futures.Future())
-        self._put(question)
-        return await asyncio.wrap_future(question.answer)
+        question = _Question(method, params)
+        self._unanswered.add(question)
+        try:
+            if self._mute:
+                raise MCPError(GONE, self._mute)
+            self._put(question)
+            return await asyncio.wrap_future(question.answer)
+        finally:
+            self._unanswered.discard(question)
 
     def can_answer(self, *capability: str) -> bool:
         """Whether the client says that it has a capability, such as `"elicitation", "form"`."""
@@ -179,14 +195,12 @@ class Exchange:
     def answer(self, context: ServerRequestContext[Any, Any], responses: Any) -> None:
         """Go on in another request of the client, which has answered the question."""
         self.context = context
-        if (question := self._question) is not None and not question.answer.done():
+        if (question := self._question) is not None:
             response = responses.get(QUESTION) if isinstance(responses, dict) else None
             if isinstance(response, BaseModel):
                 response = response.model_dump(by_alias=True, mode="json", exclude_none=True)
-            if isinstance(response, dict):
-                question.answer.set_result(response)
-            else:
-                question.answer.set_exception(MCPError(code=-1, message="the client did not answer"))
+            no_answer = MCPError(code=-1, message="the client did not answer")
+            question.settle(response if isinstance(response, dict) else no_answer)
         self._question = None
 
     async def next(self, state: Callable[[], str]) -> Any:
@@ -233,12 +247,17 @@ class Exchange:
             return InputRequiredResult.model_validate({"inputRequests": {QUESTION: request}, "requestState": state()})
         return None
 
-    def end(self) -> None:
+    def mute(self, why: str) -> None:
+        """Ask nothing any more: whoever waits for an answer of the client learns why there is none. Idempotent."""
+        self._mute = self._mute or why
+        for question in [*self._unanswered]:
+            question.settle(MCPError(GONE, why))
+
+    def end(self, why: str = "the request has ended") -> None:
         """Cancel the work, unless it is done, and what is asked. Idempotent."""
+        self.mute(why)  # first: the server and the audit get the reason while there is a call
         if self._turn is not None:
             self._turn.cancel()
-        if self._question is not None:
-            self._question.answer.cancel()
         for asking in self._asking:
             asking.cancel()
         self.stack.close()
@@ -269,12 +288,10 @@ class Exchange:
             related = ServerMessageMetadata(related_request_id=context.request_id)
             answer = await context.session.send_request(request, _Members, metadata=related)
         except Exception as error:
-            if not question.answer.done():
-                problem = error if isinstance(error, MCPError) else MCPError(code=-1, message="it cannot be asked that")
-                question.answer.set_exception(problem)
-            return
-        if not question.answer.done():
-            question.answer.set_result(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
+            no_answer = error if isinstance(error, MCPError) else MCPError(code=-1, message="it cannot be asked that")
+            question.settle(no_answer)
+        else:
+            question.settle(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
 
 
 class Relay(Progress):
@@ -312,22 +329,27 @@ class OpenQuestions:
     def add(self, exchange: Exchange, owner: Hashable) -> str:
         """Keep an exchange until its `owner` goes on with it, for some minutes; return its new name."""
         while len(self._open) >= MAX_OPEN:
-            self._give_up(next(iter(self._open)))
+            self._give_up(next(iter(self._open)), "too many questions wait for clients")
         state = secrets.token_urlsafe(24)
-        ends = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._give_up, state)
+        late = f"no answer within {duration(ANSWER_SECONDS)}"
+        ends = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._give_up, state, late)
         self._open[state] = exchange, owner, ends
+        exchange.stack.callback(self._drop, state)
         return state
 
     def take(self, state: str, owner: Hashable) -> Exchange:
         """Return the exchange of a name. Raises MCPError if its owner has none of this name (any more)."""
-        exchange, holder, ends = self._open.get(state, (None, None, None))
-        if exchange is None or ends is None or holder != owner:
+        exchange, holder, _ = self._open.get(state, (None, None, None))
+        if exchange is None or holder != owner:
             raise MCPError(INVALID_PARAMS, "the question is no longer open, and its call was cancelled; call again")
-        del self._open[state]
-        ends.cancel()
+        self._drop(state)
         return exchange
 
-    def _give_up(self, state: str) -> None:
-        exchange, _, ends = self._open.pop(state)
-        ends.cancel()
-        exchange.end()
+    def _drop(self, state: str) -> None:
+        _, _, ends = self._open.pop(state, (None, None, None))
+        if ends is not None:
+            ends.cancel()
+
+    def _give_up(self, state: str, why: str) -> None:
+        exchange, _, _ = self._open[state]
+        exchange.end(why)

@@ -206,7 +206,7 @@ class KernelServer:
         self._latest = Offer(())
         self._changes = Changes(host)
         self._open = OpenQuestions()
-        self._exchanges: set[Exchange] = set()
+        self._exchanges: dict[Exchange, Client] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.clients = Clients(self._forget)
         self.server: Server[Any] = _LowLevel(
@@ -240,6 +240,12 @@ class KernelServer:
         app = BoundedSessions(self.server.streamable_http_app(max_sessions=most, **options), max_sessions)
 
         async def answer(scope: Any, receive: Any, send: Any) -> None:
+            async def take() -> Any:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    self._cut(scope)
+                return message
+
             headers = dict(scope.get("headers") or ())
             proxy = headers.get(CLIENT_HEADER.encode(), b"").decode("latin-1")
             if scope.get("method") == "DELETE" and proxy and b"mcp-session-id" not in headers:
@@ -247,7 +253,7 @@ class KernelServer:
                 await send({"type": "http.response.start", "status": 204, "headers": []})
                 await send({"type": "http.response.body", "body": b""})
             else:
-                await app(scope, receive, send)
+                await app(scope, take, send)
 
         return answer
 
@@ -316,7 +322,19 @@ class KernelServer:
                 self.clients.leave(client.key)
 
     def _forget(self, client: Client) -> None:
+        soon_on(self._loop, lambda: self._end_exchanges(client))
         soon_on(self._kernel.loop, lambda: self._values.forget(client.key))
+
+    def _end_exchanges(self, client: Client) -> None:
+        """End the requests of a client that has gone: nobody answers their questions, or reads their results."""
+        for exchange in [exchange for exchange, owner in self._exchanges.items() if owner is client]:
+            exchange.end("it has gone")
+
+    def _cut(self, scope: Any) -> None:
+        """Ask nothing more for a request whose stream has ended; before 2026-07-28 it goes on all the same."""
+        for exchange in [*self._exchanges]:
+            if not exchange.is_modern and getattr(exchange.context.request, "scope", None) is scope:
+                exchange.mute("the stream of its request has ended")
 
     # Listings
 
@@ -348,7 +366,8 @@ class KernelServer:
         else:
             exchange = Exchange(context)
             exchange.stack.enter_context(self.clients.call(client))
-        self._exchanges.add(exchange)
+            self._exchanges[exchange] = client
+            exchange.stack.callback(self._exchanges.pop, exchange, None)
         is_open = False
 
         def ask() -> str:
@@ -362,7 +381,6 @@ class KernelServer:
             return await exchange.next(ask)
         finally:
             if not is_open:
-                self._exchanges.discard(exchange)
                 exchange.end()
 
     async def _begin(self, work: Work, exchange: Exchange, client: Client) -> Any:
@@ -467,7 +485,7 @@ class KernelServer:
             arguments,
             tool,
             asker=client.asker,
-            answerers=client_answers(exchange, self._host, client.asker, self._secrets.hide),
+            answerers=client_answers(exchange, client, self._secrets.hide),
             is_shown=False,
         )
         if self._host.consent.denies_any(call.request):

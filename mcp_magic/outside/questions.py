@@ -1,9 +1,10 @@
 """Questions of a server during a call of an outside agent: the client answers those that it can.
 
-The person at the notebook is asked the others, as usual: what the client does not announce, forms that seem to ask for
-a secret, whose answer a model must not read, and forms and addresses in which a secret of a session stands: masked,
-they would not work. In all other texts such a secret is masked. Roots are those of the session: it is the kernel's, and
-a server that was told the directories of one client would keep them for all.
+It gets only those that can be of no call but its own (`flight/questions.py`). The person at the notebook is asked the
+others, as usual: also what the client does not announce, forms that seem to ask for a secret, whose answer a model must
+not read, and forms and addresses in which a secret of a session stands: masked, they would not work. In all other texts
+such a secret is masked. Roots are those of the session: it is the kernel's, and a server that was told the directories
+of one client would keep them for all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mcp import MCPError
 from mcp_types import CreateMessageResultWithTools, ElicitResult
 from pydantic import ValidationError
 
-from mcp_magic.ask.elicitation import UNASKED, Answer
+from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.sampling import Review, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.flight.request import Answerers
@@ -23,22 +24,22 @@ from mcp_magic.outside.masking import masked_texts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic._host import Host
     from mcp_magic.ask.elicitation import Elicitation
     from mcp_magic.ask.sampling import SamplingRequest
+    from mcp_magic.outside.clients import Client
     from mcp_magic.outside.exchange import Exchange
 
 MAX_REASON = 300  # characters of a client's reason
 
 
-def client_answers(exchange: Exchange, host: Host, asker: str, hide: Callable[[str], str]) -> Answerers:
+def client_answers(exchange: Exchange, client: Client, hide: Callable[[str], str]) -> Answerers:
     """Return who answers the questions of a server during a call: the client if it can; `hide` masks secrets."""
+    asker = client.asker
 
-    async def elicit(elicitation: Elicitation) -> Answer:
+    async def elicit(elicitation: Elicitation) -> Answer | None:
         fixed = elicitation.url or dict(elicitation.schema)
         if not _can_elicit(exchange, elicitation) or masked_texts(fixed, hide) != fixed:
-            usual = host.elicitation.elicitor
-            return Answer.decline(UNASKED) if usual is None else await usual(elicitation)
+            return None
         try:
             members = await exchange.ask("elicitation/create", masked_texts(_form(elicitation), hide))
             answer = ElicitResult.model_validate(members)
@@ -58,10 +59,10 @@ def client_answers(exchange: Exchange, host: Host, asker: str, hide: Callable[[s
         return Review(True, reply=reply, by=asker)
 
     capabilities = exchange.context.session.client_capabilities
-    if capabilities is None:
-        return Answerers()
     return Answerers(
-        elicit if capabilities.elicitation is not None else None, sample if capabilities.sampling is not None else None
+        elicit if capabilities is not None and capabilities.elicitation is not None else None,
+        sample if capabilities is not None and capabilities.sampling is not None else None,
+        party=client.key,
     )
 
 

@@ -226,7 +226,8 @@ class RequestSender:
         client = self._supervisor.client
         retries: Retries | None = None
         turn = self._turns if how.is_call and self._turns is not None else _NO_BLOCK
-        with request if how.is_counted and reports.reporter is not None else _NO_BLOCK:
+        beside = self._questions.beside() if how.is_counted and not how.is_call else _NO_BLOCK
+        with beside, request if how.is_counted and reports.reporter is not None else _NO_BLOCK:
             if client is None:
                 client = await self.open_client(title, timeout)
             self.traffic.calls += how.is_counted

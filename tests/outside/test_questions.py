@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from mcp import Client, MCPError
 from mcp.server.mcpserver import Context, MCPServer
@@ -13,9 +16,12 @@ from mcp_magic.ask.sampling import Sampled
 from mcp_magic.outside.gateway import KernelServer
 from tests.support.eliciting_server import trip_server
 from tests.support.hosts import host as host
+from tests.support.hosts import logged
 from tests.support.outside import served
+from tests.support.outside_kernel import HANDSHAKE, MODERN, Bare
 from tests.support.persons import Scripted
 from tests.support.sampling_servers import said, sample, sampling_server, shown
+from tests.support.waiting import until
 
 
 class Login(BaseModel):
@@ -23,6 +29,8 @@ class Login(BaseModel):
 
 
 KEY = "sk-0123456789abcdef"
+
+FORMS = {"elicitation": {"form": {}}}
 
 
 def telling_server() -> MCPServer:
@@ -196,3 +204,58 @@ async def test_only_the_client_that_was_asked_goes_on_with_its_call(trips):
         assert texts(await one.session.call_tool("trip__plan", {}, **state)) == "accept Oslo 2"
         with pytest.raises(MCPError, match=gone):
             await one.session.call_tool("trip__plan", {}, **state)
+
+
+def plan(client: Bare) -> dict[str, Any]:
+    """A call whose server asks; the client says that it takes forms."""
+    message = client.message("tools/call", {"name": "trip__plan", "arguments": {}})
+    if client.version == MODERN:
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = FORMS
+    return message
+
+
+def ask_and_go(url: str, version: str) -> None:
+    """Let a client call, be asked, and end its connections without an answer."""
+    with Bare(url, "", "gone", version, mcp_magic_client="proxy-1") as client:
+        if version == MODERN:
+            assert client.request("tools/call", **plan(client)["params"])["result"]["inputRequests"]
+            return
+        params = {"protocolVersion": HANDSHAKE, "capabilities": FORMS, "clientInfo": {"name": "gone", "version": "1"}}
+        session = client.post(client.message("initialize", params)).headers["mcp-session-id"]
+        headers = {"mcp-session-id": session, "mcp-protocol-version": HANDSHAKE}
+        client.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers)
+        with client.http.stream("POST", url, json=plan(client), headers=headers) as response:
+            next(line for line in response.iter_lines() if "elicitation/create" in line)
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE])
+async def test_question_left_open_holds_up_nobody(trips, version):
+    async def elicit(context, params):
+        return ElicitResult(action="accept", content={"city": "Oslo", "days": 2})
+
+    async with served(KernelServer(trips)) as url, asyncio.timeout(60):
+        await asyncio.to_thread(ask_and_go, url, version)
+        async with Client(url, elicitation_callback=elicit) as other:
+            assert texts(await other.call_tool("trip__plan", {})) == "accept Oslo 2"
+        assert (await trips.call("trip:plan")).text == "accept Bergen 1"
+
+
+async def test_question_ends_when_its_proxy_leaves(trips):
+    kernel = KernelServer(trips)
+    async with served(kernel) as url:
+        await asyncio.to_thread(ask_and_go, url, MODERN)
+        [client] = kernel.clients
+        assert (client.running, trips["trip"].in_flight) == (1, 1)
+        with Bare(url, "", "gone", MODERN, mcp_magic_client="proxy-1") as proxy:
+            await asyncio.to_thread(proxy.http.delete, url)
+        await until(lambda: client.running == trips["trip"].in_flight == 0)
+        assert "decline: outside gone does not answer: it has gone" in logged(trips["trip"])
+
+
+async def test_question_ends_with_the_stream_of_its_request(trips):
+    kernel = KernelServer(trips)
+    async with served(kernel) as url:
+        await asyncio.to_thread(ask_and_go, url, HANDSHAKE)
+        [client] = kernel.clients
+        await until(lambda: client.running == trips["trip"].in_flight == 0)
+        assert "decline: outside gone does not answer: the stream of its request has ended" in logged(trips["trip"])
