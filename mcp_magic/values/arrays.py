@@ -10,7 +10,7 @@ import numpy as np
 
 from mcp_magic.display.text import one_line
 from mcp_magic.values.classes import attributes, bases, class_name, loaded
-from mcp_magic.values.plain import LABEL_DEPTH, in_microseconds
+from mcp_magic.values.plain import LABEL_DEPTH, cells_of
 from mcp_magic.values.rows import MAX_COLUMNS, Table
 from mcp_magic.values.vectors import of_array, of_cells
 
@@ -54,7 +54,7 @@ class Array(Table):
         """Return the values of a column in some rows."""
         index: Any = slice(rows.start, rows.stop, rows.step) if type(rows) is range else list(rows)
         part = self._column(self._array, position)[index]
-        cells: list[Any] = (in_microseconds(part) if part.dtype.kind in "mM" else part).tolist()
+        cells = cells_of(part)
         if self._mask is None:
             return cells
         mask = self._column(self._mask, position)[index].tolist()
@@ -98,8 +98,15 @@ class PolarsFrame(Table):
 
     def cells(self, position: int, rows: Sequence[int]) -> Sequence[Any]:
         """Return the values of a column in some rows."""
-        cells: list[Any] = self._part(position, rows).to_list()
-        return cells
+        part = self._part(position, rows)
+        far = {}
+        if _polars_name(part.dtype) in ("Date", "Datetime"):  # a panic of Rust writes to the screen
+            times = part.to_numpy()
+            places = np.flatnonzero((times < _FIRST) | (times > _LAST))
+            far = dict(zip(places.tolist(), map(str, times[places]), strict=True))
+            part = part.scatter(list(far), None) if far else part
+        cells: list[Any] = part.to_list()
+        return [far.get(row, cell) for row, cell in enumerate(cells)] if far else cells
 
     def vector(self, position: int, rows: range) -> Vector:
         """Return the values of a column in some rows as an array of one kind."""
@@ -112,7 +119,7 @@ class PolarsFrame(Table):
         if name in ("Date", "Datetime"):
             if getattr(part.dtype, "time_zone", None) is not None:
                 part = part.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-            return of_array(part.cast(loaded("polars", "Datetime")("us")).to_numpy())
+            return of_array(part.to_numpy())
         if name == "Duration":
             return of_array(part.to_numpy())
         if name in ("Categorical", "Enum"):
@@ -128,6 +135,9 @@ class PolarsFrame(Table):
         """The bytes of its columns, about."""
         return int(self._frame.estimated_size())
 
+
+_FIRST, _LAST = np.datetime64("0001-01-02"), np.datetime64("9999-12-30")
+"""Times that Python has in each zone."""
 
 _NUMBERS = frozenset(["Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64"])
 

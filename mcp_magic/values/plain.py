@@ -228,13 +228,11 @@ class Writer:
     def _array(self, value: Any, depth: int) -> Any:
         if value.size > max(self._nodes, 0):
             return self._cut("it has more than can be read at once")
-        if value.dtype.kind in "mM":
-            value = in_microseconds(value)
-        return self.plain(value.tolist(), depth)
+        return self.plain(cells_of(value), depth)
 
     def _numpy_scalar(self, value: Any) -> Any:
         if value.dtype.kind in "mM":
-            value = in_microseconds(value)
+            return self.plain(cells_of(value.reshape(1))[0])
         item = value.item()
         if type(item) is type(value):  # of more bits than Python's
             for name, base in (("floating", float), ("complexfloating", complex)):
@@ -249,10 +247,21 @@ def is_missing_mark(value: Any) -> bool:
     return value is loaded("pandas", "NaT") or value is loaded("pandas", "NA")
 
 
-def in_microseconds(value: Any) -> Any:
-    """Return times of numpy that `tolist` and `item` do not make plain integers of."""
-    unit, _ = loaded("numpy", "datetime_data")(value.dtype)
-    return value.astype(f"{value.dtype.kind}8[us]") if unit in ("ns", "ps", "fs", "as") else value
+def cells_of(array: Any) -> list[Any]:
+    """Return an array of numpy as lists of Python's objects; a time that Python does not have is a text."""
+    cells: list[Any]
+    if array.dtype.kind not in "mM":
+        cells = array.tolist()
+        return cells
+    unit, _ = loaded("numpy", "datetime_data")(array.dtype)
+    times = array.astype(f"{array.dtype.kind}8[us]") if unit in ("ns", "ps", "fs", "as") else array
+    objects = times.astype(object)
+    if int in kinds_of(objects.flat):  # the year 12000
+        for place, item in enumerate(objects.flat):
+            if type(item) is int:
+                objects.flat[place] = str(times.flat[place])
+    cells = objects.tolist()
+    return cells
 
 
 def label(key: Any, depth: int = 0) -> str:

@@ -6,11 +6,13 @@ neither a table nor text is read as JSON, line by line. Columns and members with
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
 import re
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from mcp_magic._text import did_you_mean, join_names, plural
 from mcp_magic.config.masking import Concealed
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.results.results import ResourceResult, ToolResult
 from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.values.classes import are_all, attributes, bases, class_name, is_among, loaded
@@ -81,8 +83,9 @@ class Reader:
     def summary(self, value: Any) -> str:
         """Return the type, shape and size of a value on one line, by cheap means."""
         try:
-            shape, size = shape_of(value)
-        except Exception:  # of a library that cannot read its own value: the others are listed
+            with readable():
+                shape, size = shape_of(value)
+        except ArgumentsError:  # the others are listed
             shape = size = ""
         return ", ".join(filter(None, (class_name(type(value)), self._masked(shape), size)))
 
@@ -248,6 +251,21 @@ class Reader:
             text = None if self.cell is None else min(self.cell, self.limit)
             nodes = MAX_NODES + len(part) * len(positions)
             yield from table.rows(part, positions, Writer(nodes=nodes, text=text, hide=self.hide))
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raise ArgumentsError where a library cannot read its own value; a panic of Rust is no `Exception`."""
+    try:
+        yield
+    except (MCPMagicError, *_ENDS):
+        raise
+    except BaseException as error:
+        raise ArgumentsError(f"this value cannot be read ({class_name(type(error))})") from None
+
+
+_ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
+"""What ends a program or a task."""
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from mcp_magic.schema import input_root, prepare_arguments
 from mcp_magic.schema.resolve import json_key
 from mcp_magic.schema.secrets import MASK, is_secret_name
 from mcp_magic.schema.validate import path_text
-from mcp_magic.values.classes import are_all, bases, class_name, is_among, loaded
+from mcp_magic.values.classes import are_all, bases, is_among, loaded
 from mcp_magic.values.plain import Writer
-from mcp_magic.values.reading import RESULTS, nothing_in, part_of, row_range
+from mcp_magic.values.reading import RESULTS, nothing_in, part_of, readable, row_range
 from mcp_magic.values.tables import as_json, table_of
 
 if TYPE_CHECKING:
@@ -105,24 +105,25 @@ class _Resolution:
             )
         try:
             name, selection = _read_reference(reference)
-            form = _form(place)
-            key = json_key(reference), form
-            if key not in self.data:
-                variable, _, part = name.partition(".")
-                value, is_masked = part_of(self.values.peek(variable), part, variable)
-                if is_masked and selection:  # whether rows fit a query would tell what they hold
-                    raise ArgumentsError(f"{one_line(name, 60)} is masked: it is passed on whole, without a selection")
-                self.data[key] = self.formed(name, MASK if is_masked and self.masks else value, selection, form)
-            data = self.data[key]
-            size = estimated_size(data)
+            with readable():
+                data = self.taken(name, selection, (json_key(reference), _form(place)))
+                size = estimated_size(data)
             self.check(size)
         except ArgumentsError as error:
             raise ArgumentsError(f"{where}: {self.hide(str(error))}") from None
-        except Exception as error:  # of a library that cannot read its own value
-            raise ArgumentsError(f"{where}: this value cannot be read ({class_name(type(error))})") from None
         self.size += size
         self.references.append(Reference(path, name, json_shape(data), reference))
         return data
+
+    def taken(self, name: str, selection: dict[str, Any], key: tuple[Any, _Form]) -> Any:
+        """Return what is selected of a value, in a form; the same is read once."""
+        if key not in self.data:
+            variable, _, part = name.partition(".")
+            value, is_masked = part_of(self.values.peek(variable), part, variable)
+            if is_masked and selection:  # whether rows fit a query would tell what they hold
+                raise ArgumentsError(f"{one_line(name, 60)} is masked: it is passed on whole, without a selection")
+            self.data[key] = self.formed(name, MASK if is_masked and self.masks else value, selection, key[1])
+        return self.data[key]
 
     def formed(self, name: str, value: Any, selection: dict[str, Any], form: _Form) -> Any:
         """Return a value of a name, or rows and columns of it, as JSON of a form."""

@@ -14,7 +14,7 @@ from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.values.classes import class_name, is_among
 from mcp_magic.values.images import image_of, is_image, size_of
-from mcp_magic.values.reading import LIMIT, RESULTS, Reader, nothing_in, part_of, row_range
+from mcp_magic.values.reading import LIMIT, RESULTS, Reader, nothing_in, part_of, readable, row_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,11 +69,10 @@ class ValueTool:
                     f"{self.name} has no argument {one_line(name, 60)!r}.{near} It has: {join_names(valid)}"
                 )
         try:
-            return self.compute(arguments, values)
+            with readable():
+                return self.compute(arguments, values)
         except MCPMagicError as error:
             raise ArgumentsError(self.hide(str(error))) from None
-        except Exception as error:  # of a library that cannot read its own value
-            raise ArgumentsError(f"{self.name}: this value cannot be read ({class_name(type(error))})") from None
 
     @property
     def tool(self) -> Tool:

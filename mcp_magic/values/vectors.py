@@ -89,6 +89,9 @@ def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
         values = array.astype("float64", copy=False)
         return Vector("number", values, nothing | np.isnan(values))
     if kind == "M":
+        unit, _ = np.datetime_data(array.dtype)
+        if unit in _COARSE:  # microseconds do not have all of their years
+            array = np.clip(array, *_YEARS.astype(array.dtype))
         return Vector("time", array.astype("datetime64[us]"), nothing | np.isnat(array))
     if kind == "m":  # in seconds
         seconds = array.astype("timedelta64[us]").astype("float64") / 1e6
@@ -101,6 +104,10 @@ def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
             array[nothing] = None
         return of_cells(array)  # type: ignore[arg-type]
     return Vector("other", np.full(len(array), "", object), nothing)
+
+
+_COARSE = ("Y", "M", "W", "D", "h", "m", "s", "ms")
+_YEARS = np.array(["-200000", "200000"], "datetime64[Y]")
 
 
 def of_texts(array: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> Vector:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 
 import numpy as np
 import pytest
 
+from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.query import select
-from mcp_magic.values.reading import Reader
+from mcp_magic.values.reading import Reader, readable
+from mcp_magic.values.shared import SharedValues
 from mcp_magic.values.tables import as_json, table_of
+from mcp_magic.values.tools import value_tools
 
 pl = pytest.importorskip("polars")
 
@@ -144,3 +148,58 @@ def test_a_lazy_frame_is_not_collected():
     lazy = pl.LazyFrame({"a": [1]}).map_batches(lambda frame: calls.append(1) or frame)
     assert table_of(lazy) is None
     assert calls == []
+
+
+# Times that Python does not have.
+
+
+@pytest.mark.parametrize(
+    ("array", "cells"),
+    [
+        (np.array(["500000-01-01", "2026-01-02", "NaT"], "datetime64[D]"), ["500000-01-01", "2026-01-02", None]),
+        (np.array(["-500000-01", "2026-01"], "datetime64[M]"), ["-500000-01", "2026-01-01"]),
+        (np.array([5, 10**12], "timedelta64[D]"), ["PT432000S", "1000000000000 days"]),
+    ],
+    ids=["days", "months", "durations"],
+)
+def test_a_time_that_python_lacks_is_a_text(array, cells):
+    assert as_json(array, ["value"]) == [{"value": cell} for cell in cells]
+    assert as_json({"times": array}) == {"times": cells}
+    assert as_json({"time": array[0]}) == {"time": cells[0]}
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "D", "h", "s", "ms", "us"])
+def test_a_far_time_is_compared_as_far(unit):
+    far = np.array(["200001", "-200001", "2026"], f"datetime64[{unit}]")
+    assert select(table_of(far), 'value > "2030-01-01"', range(3)) == [0]
+    assert select(table_of(far), 'value < "1900-01-01"', range(3)) == [1]
+
+
+def far_dates(dtype):
+    return pl.DataFrame({"day": pl.Series([10**8, 1, None], dtype=pl.Int64).cast(dtype)})
+
+
+def test_a_date_of_polars_that_python_lacks_is_a_text():
+    frame = far_dates(pl.Date)
+    assert [row["day"] for row in as_json(frame)] == ["275760-09-13", "1970-01-02", None]
+    assert select(table_of(frame), 'day > "2030-01-01"', range(3)) == [0]
+    frame = pl.DataFrame({"t": pl.Series([2**60, 1, None]).cast(pl.Datetime("ms", "Europe/Oslo"))})
+    assert [row["t"] for row in as_json(frame)] == [
+        "36536598-01-28T21:54:06.976",
+        "1970-01-01T01:00:00.001000+01:00",
+        None,
+    ]
+
+
+def test_a_panic_of_a_library_is_told_as_its_other_errors():
+    values = SharedValues({"dates": pl.DataFrame({"days": [far_dates(pl.Date)["day"]]})})
+    values.share("dates")
+    for tool in value_tools()[1:]:
+        with pytest.raises(ArgumentsError, match=r"this value cannot be read \(PanicException\)"):
+            tool.answer({"name": "dates"}, values.of("1"))
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_the_end_of_a_program_is_no_error_of_a_library(end):
+    with pytest.raises(end), readable():
+        raise end
