@@ -9,7 +9,8 @@ the audit has it. Its result goes to the client as the server gave it. Reading a
 and completions are not, because a person chooses them in the client, and their texts are made for that.
 
 The URIs of resources stay as they are, because results link to them; if several servers list the same one, or it looks
-like that already, it is `SERVER+URI` for each of them.
+like that already, it is `SERVER+URI` for each of them (`ui://SERVER+...` for a view), also in the definitions of tools
+that have such a view.
 """
 
 from __future__ import annotations

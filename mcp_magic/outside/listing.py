@@ -70,7 +70,7 @@ class Listings:
     ) -> None:
         self._adapt = adapt
         self._hide = hide
-        self._forms: dict[tuple[str, str, str], _Form] = {}
+        self._forms: dict[tuple[str, str, str, str], _Form] = {}
 
     def result(
         self, kind: str, items: Collection[Item], version: str, own: Iterable[Any] = (), cursor: str | None = None
@@ -99,7 +99,7 @@ class Listings:
     def _listed(self, kind: str, items: Collection[Item], version: str, own: Iterable[Any]) -> Iterator[_Form]:
         """Yield the definitions of a listing, which are made as far as they are wanted."""
         if len(self._forms) > _MOST:  # those of this listing are kept: its next pages need them
-            keys = ((kind, item.name, version) for item in items)
+            keys = ((kind, item.name, item.view, version) for item in items)
             self._forms = {key: self._forms[key] for key in keys if key in self._forms}
         for definition in own:
             yield _formed(definition, _json(definition))
@@ -107,7 +107,7 @@ class Listings:
             yield self._form(kind, item, version)
 
     def _form(self, kind: str, item: Item, version: str) -> _Form:
-        key = kind, item.name, version
+        key = kind, item.name, item.view, version
         form = self._forms.get(key)
         if form is None or form.definition is not item.definition:
             form = _formed(item.definition, _readable(kind, self._renamed(kind, item), version))
@@ -120,11 +120,21 @@ class Listings:
         if self._hide(text) != text:
             form = masked_texts(form, self._hide, PROSE)
         if kind == "tools":
-            return self._adapt({**form, "name": item.name})
+            return self._adapt(_with_view({**form, "name": item.name}, item.view))
         if kind == "prompts":
             return {**form, "name": item.name}
         name = f"{item.connection.name}{JOINT}{form['name']}"
         return {**form, "name": name, "uri" if kind == "resources" else "uriTemplate": item.name}
+
+
+def _with_view(tool: dict[str, Any], uri: str) -> dict[str, Any]:
+    """Return the tool with the URI of its view for the clients, who read that, in both places that hosts look at."""
+    if not uri:
+        return tool
+    meta, ui = tool["_meta"], tool["_meta"].get("ui")
+    if "ui/resourceUri" in meta:  # as servers wrote it before 2026-01-26
+        meta = {**meta, "ui/resourceUri": uri}
+    return {**tool, "_meta": {**meta, "ui": {**ui, "resourceUri": uri}} if isinstance(ui, dict) else meta}
 
 
 def with_references(tool: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the kernel offers of its sessions: tools and prompts as `SERVER__NAME`, resources by their URIs.
 
+Tools for apps only are left out, as for the agent of the notebook: a model never gets one.
 A listing is answered from what the sessions have listed last, also while the kernel runs a cell.
 """
 
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._host import OFFERING, owner_of
 from mcp_magic._text import join_names, json_text
+from mcp_magic.apps.view import view_uri
+from mcp_magic.display.document import app_only
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import AmbiguousNameError, NotFoundError, UnknownResourceError
 from mcp_magic.langchain.names import Names
@@ -29,14 +32,21 @@ if TYPE_CHECKING:
 
 JOINT = "__"  # between a server's name and that of a resource
 
+_VIEW = "ui://"  # begins the URI of a view
+
 
 @dataclass
 class Item:
-    """A tool, prompt, resource or template of a session, and its name or URI for the clients of the kernel."""
+    """A tool, prompt, resource or template of a session, and its name or URI for the clients of the kernel.
+
+    Attributes:
+        view: The URI of a tool's view for the clients; "" if it has none.
+    """
 
     connection: Connection
     definition: Any
     name: str
+    view: str = ""
 
     @cached_property
     def has_header(self) -> bool:
@@ -60,8 +70,15 @@ class Offer:
 
     @cached_property
     def tools(self) -> dict[str, Item]:
-        """The tools, by their names for clients."""
-        return _by_name(self._listings["tools"])
+        """The tools that are for models, by their names for clients."""
+        listing = self._listings["tools"]
+        tools = _by_name(tuple((session, tuple(t for t in items if not app_only(t))) for session, items in listing))
+        listed = {(item.connection.name, str(item.definition.uri)): uri for uri, item in self.resources.items()}
+        for item in tools.values():
+            if uri := view_uri(item.definition):
+                server = item.connection.name
+                item.view = listed.get((server, uri), _joined(server, uri))  # a server need not list its views
+        return tools
 
     @cached_property
     def prompts(self) -> dict[str, Item]:
@@ -104,9 +121,9 @@ class Offer:
         """
         if (item := self.resources.get(uri)) is not None:
             return item.connection, str(item.definition.uri)
-        server, plus, rest = uri.partition("+")
-        if plus and server in self._sessions:
-            return self._sessions[server], rest
+        server, own = _split(uri)
+        if server in self._sessions:
+            return self._sessions[server], own
         text = one_line(uri, 200)
         try:
             return owner_of(uri, list(self._sessions.values())), uri
@@ -143,6 +160,27 @@ def _by_name(listing: Listing) -> dict[str, Item]:
     return {names.provider(*pair): Item(*entry, names.provider(*pair)) for pair, entry in entries.items()}
 
 
+def _joined(server: str, uri: str) -> str:
+    """Return `SERVER+URI`; the URI of a view stays one, or hosts would refuse it.
+
+    >>> _joined("one", "file:///a"), _joined("one", "ui://a")
+    ('one+file:///a', 'ui://one+a')
+    """
+    scheme = _VIEW if uri.startswith(_VIEW) else ""
+    return f"{scheme}{server}+{uri.removeprefix(scheme)}"
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """Return the server and the URI of what `_joined` has made; "" if there is no server.
+
+    >>> _split("one+file:///a"), _split("ui://one+a"), _split("ui://a")
+    (('one', 'file:///a'), ('one', 'ui://a'), ('', 'ui://a'))
+    """
+    scheme = _VIEW if uri.startswith(_VIEW) else ""
+    server, plus, rest = uri.removeprefix(scheme).partition("+")
+    return (server, f"{scheme}{rest}") if plus else ("", uri)
+
+
 def _by_uri(listing: Listing, member: str) -> dict[str, Item]:
     """Return the definitions by their URIs: as they are if no other server has the same, else as `SERVER+URI`.
 
@@ -156,7 +194,7 @@ def _by_uri(listing: Listing, member: str) -> dict[str, Item]:
     holders = Counter(uri for _, uri in entries)
     servers = {connection.name for connection, _ in listing}
     names = {
-        (server, uri): uri if holders[uri] == 1 and uri.partition("+")[0] not in servers else f"{server}+{uri}"
+        (server, uri): uri if holders[uri] == 1 and _split(uri)[0] not in servers else _joined(server, uri)
         for server, uri in entries
     }
     return {names[pair]: Item(*entry, names[pair]) for pair, entry in entries.items()}

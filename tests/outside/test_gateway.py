@@ -101,6 +101,66 @@ async def test_tools_are_those_of_the_sessions(math, mode):
             await client.call_tool("run_code", {"code": "1"})
 
 
+def views_server(name: str, view: str = "ui://view/main") -> MCPServer:
+    """A server whose tools have a view, one of them for the view only; `view` may be a template that it fits."""
+    server = MCPServer(name, log_level="ERROR")
+
+    @server.tool(meta={"ui": {"resourceUri": "ui://view/main", "visibility": ["model", "app"]}, "other": 1})
+    def show() -> str:
+        return name
+
+    @server.tool(meta={"ui/resourceUri": "ui://view/main"})
+    def old() -> str:
+        return name
+
+    @server.tool(meta={"ui": {"resourceUri": "ui://view/main", "visibility": ["app"]}})
+    def act() -> str:
+        raise AssertionError("an agent calls it")
+
+    def html() -> str:
+        return name
+
+    def html_of(page: str) -> str:
+        return name
+
+    server.resource(view, mime_type="text/html;profile=mcp-app")(html_of if "{" in view else html)
+    return server
+
+
+async def test_tools_for_apps_only_are_not_there(host, mode):
+    await host.connect(views_server("one"), name="one")
+    async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert names == [*VALUES, "one__show", "one__old"]
+        with pytest.raises(MCPError, match="there is no tool 'one__act'"):
+            await client.call_tool("one__act", {})
+
+
+async def test_tools_name_their_views_as_they_are_listed(host, mode):
+    host.consent.policy = "auto"
+    for name in ("one", "two"):
+        await host.connect(views_server(name), name=name)
+        async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
+            uri = tools[f"{name}__show"].meta["ui"]["resourceUri"]
+            assert tools[f"{name}__old"].meta == {"ui/resourceUri": uri}
+            assert tools[f"{name}__show"].meta["other"] == 1
+            assert uri in listed
+            assert uri.startswith("ui://"), "hosts take no other for a view"
+            assert (await client.read_resource(uri)).contents[0].text == name
+
+
+async def test_view_that_is_not_listed_is_read_from_its_server(host, mode):
+    host.consent.policy = "auto"
+    for name in ("one", "two"):
+        await host.connect(views_server(name, view="ui://view/{page}"), name=name)
+    async with served(KernelServer(host)) as url, Client(url, mode=mode) as client:
+        for tool in (await client.list_tools()).tools[len(VALUES) :]:
+            uri = (tool.meta.get("ui") or {}).get("resourceUri") or tool.meta["ui/resourceUri"]
+            assert (await client.read_resource(uri)).contents[0].text == tool.name.partition("__")[0]
+
+
 async def test_call_goes_through_consent_as_outside(math, mode):
     approver = Approver(Decision.approve(), Decision.deny("not zero"))
     math.consent.policy, math.consent.approver = "ask", approver
