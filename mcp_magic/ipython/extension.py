@@ -15,7 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_loca
 from traitlets import observe
 
 from mcp_magic import _startup as startup
-from mcp_magic._text import did_you_mean
+from mcp_magic._text import clean, did_you_mean
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.errors import CommandError, MCPMagicError, ToolError, error_lines, on_one_line
 from mcp_magic.ipython.cells import Cells, CommStatus
@@ -345,7 +345,10 @@ def unload(shell: InteractiveShell) -> None:
         magics.telemetry = ""
         for serving in magics.state.served.values():
             run_nested(serving.stop())
-        run_nested(host.stop_serving())
+        if (kernel := host.serving) is not None:
+            again = "`%mcp serve --kernel --code`" if "run_code" in kernel.server.own else "`%mcp serve --kernel`"
+            said = kernel.farewell(run_nested(host.stop_serving()))
+            print(clean(f"{said} With mcp_magic loaded, {again} serves it again."), flush=True)
         for page in magics.state.pages:
             run_nested(page.stop())
         if len(host):

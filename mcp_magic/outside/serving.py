@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from traitlets.config import MultipleInstanceError
 
+from mcp_magic._text import join_names
 from mcp_magic.config.parsing import working_directory
 from mcp_magic.display.document import Part, parts_text, show_parts
 from mcp_magic.outside.entries import entries, proxy_table
@@ -21,12 +22,16 @@ from mcp_magic.outside.runtime import NAME, announce, private_folder, running_ke
 from mcp_magic.server.http import serve, thread_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp_magic.outside.entries import Entry
     from mcp_magic.outside.gateway import KernelServer
     from mcp_magic.outside.runtime import RunningKernel
     from mcp_magic.server.http import Serving
 
 LIBRARIES = ("mcp", "uvicorn", "starlette", "sse_starlette", "anyio")  # what serves, and logs what clients do
+
+NOBODY = "No agent was connected."
 
 
 class KernelServing:
@@ -80,6 +85,10 @@ class KernelServing:
         self.server.close()
         withdraw(self.kernel)
         await self._serving.stop()
+
+    def farewell(self, clients: Sequence[str]) -> str:
+        """Return the line that says that it has ended, and which clients it has cut off."""
+        return f"The kernel is no longer served. {f'Cut off: {join_names(clients)}.' if clients else NOBODY}"
 
     def __repr__(self) -> str:
         return f"<KernelServing {'at ' + self.url if self.running else 'stopped'}>"

@@ -6,6 +6,7 @@ import re
 from contextlib import asynccontextmanager
 
 import httpx2
+import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -124,6 +125,18 @@ async def test_agent_stays_through_a_restart(kernel, folder):
         assert (await http.post(url, headers={"Authorization": f"Bearer {first}"})).status_code == 401
     kernel.ok("%unload_ext mcp_magic")
     until(lambda: runtime_files(folder) == [])
+
+
+@pytest.mark.parametrize(("again", "options"), [("reload", ""), ("unload", " --code")])
+def test_reloading_says_that_the_kernel_is_not_served(kernel, folder, again, options):
+    kernel.ok(LOAD)
+    kernel.ok(f"%mcp serve --kernel{options}")
+    said = kernel.ok(f"%{again}_ext mcp_magic").streams["stdout"]
+    cut = "The kernel is no longer served. No agent was connected."
+    assert said == f"{cut} With mcp_magic loaded, `%mcp serve --kernel{options}` serves it again.\n"
+    assert runtime_files(folder) == []
+    kernel.ok(LOAD)
+    assert kernel.ok(f"%{again}_ext mcp_magic").streams == {}
 
 
 async def test_code_is_run_only_with_the_option(kernel, folder):

@@ -104,9 +104,7 @@ async def _stop(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         raise CommandError(f"%mcp serve: {subject}; `%mcp serve --kernel` serves this kernel to agents outside.")
     notes = []
     if kernel is not None:
-        agents = await invocation.host.stop_serving()
-        cut = f"Cut off: {join_names(agents)}." if agents else "No agent was connected."
-        notes.append(f"The kernel is no longer served. {cut}")
+        notes.append(kernel.farewell(await invocation.host.stop_serving()))
     if not arguments.kernel and served:
         notes.append(f"No longer served: {join_names(served)}.")
         for name in [*served]:
