@@ -27,7 +27,7 @@ MAX_DIGITS = 40  # hex digits of a SHA-1
 _JOINT = "__"
 _VALID = re.compile(r"[a-zA-Z0-9_-]+")
 _INVALID = re.compile(r"[^a-zA-Z0-9_-]")
-_MADE = re.compile(rf".*_[0-9a-f]{{{DIGITS}}}([0-9a-f]{{{MORE_DIGITS}}})*")  # what a name with a digest looks like
+_WITH_DIGEST = re.compile(rf".*_[0-9a-f]{{{DIGITS}}}([0-9a-f]{{{MORE_DIGITS}}})*")  # how a made name looks
 
 
 def provider_name(server: str, tool: str, digits: int = DIGITS) -> str:
@@ -45,7 +45,7 @@ def _is_plain(server: str, tool: str) -> bool:
     """Whether the joined name fits, its first `__` separates server and tool, and it does not look like a made one."""
     if not (_VALID.fullmatch(server) and _VALID.fullmatch(tool)):
         return False
-    readable = _JOINT not in server and not server.endswith("_") and not _MADE.fullmatch(f"_{tool}")
+    readable = _JOINT not in server and not server.endswith("_") and not _WITH_DIGEST.fullmatch(f"_{tool}")
     return readable and len(server) + len(_JOINT) + len(tool) <= MAX_NAME
 
 

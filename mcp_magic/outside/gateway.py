@@ -21,7 +21,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcp import MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -54,7 +54,14 @@ from mcp_magic.calls.call import Call
 from mcp_magic.consent.consent import Request
 from mcp_magic.consent.values import unchanged
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ProtocolError, UnknownResourceError
+from mcp_magic.errors import (
+    ArgumentsError,
+    DeniedError,
+    MCPMagicError,
+    ProtocolError,
+    SessionError,
+    UnknownResourceError,
+)
 from mcp_magic.loopback import CLIENT_HEADER
 from mcp_magic.loops import soon_on
 from mcp_magic.outside.changes import Changes
@@ -91,6 +98,8 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
     Work = Callable[[Exchange, Client], Coroutine[Any, Any, Any]]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -203,10 +212,12 @@ class KernelServer:
         self._values = SharedValues() if values is None else values
         self._kernel = Kernel(lambda: loop or host.loop, patience)
         self._secrets = SessionSecrets(host)
-        tools: list[OwnTool] = [*self._readings(), PutValue(host, self._secrets.hide), *own]
+        hide = self._secrets.hide
+        readings = [Reading(tool, host, hide) for tool in value_tools(hide=hide)]
+        tools: list[OwnTool] = [*readings, PutValue(host, hide), *own]
         self._own = {tool.tool.name: tool for tool in tools}
         self._listings = {
-            has_handles: Listings(adapt, self._secrets.hide)
+            has_handles: Listings(adapt, hide)
             for has_handles, adapt in ((False, with_references), (True, with_handles))
         }
         self._latest = Offer(())
@@ -522,7 +533,7 @@ class KernelServer:
             # whether a masked value fits would tell what it holds: the person is asked as if it did
             prepared = await caller.prepare(call, validate=False)
         exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}", is_sent=False)
-        authorized = await caller.authorize(prepared)
+        authorized = await _while_connected(self._host, connection, caller.authorize(prepared))
         exchange.enter("")
         if problem is not None and (authorized.decision is None or authorized.decision.arguments is None):
             raise problem
@@ -549,7 +560,7 @@ class KernelServer:
             connection.name, READING.name, {"uri": own}, client.asker, READING, trusted=connection.spec.trust
         )
         exchange.enter(f"the person is asked about {one_line(own, 100)}", is_sent=False)
-        decision = await self._host.caller.approval(request)
+        decision = await _while_connected(self._host, connection, self._host.caller.approval(request))
         exchange.enter("")
         if decision.arguments is not None and (agreed := str(decision.arguments["uri"])) != own:
             own = uri = agreed  # the client sees that it has read another one
@@ -576,8 +587,31 @@ class KernelServer:
     def _view(self, client: Client) -> ClientValues:
         return self._values.of(client.key, client.name)
 
-    def _readings(self) -> list[Reading]:
-        return [Reading(tool, self._host, self._secrets.hide) for tool in value_tools(hide=self._secrets.hide)]
+
+async def _while_connected(host: Host, connection: Connection, asking: Coroutine[Any, Any, T]) -> T:
+    """Return the answer of the person; the question goes away with the session that it is about.
+
+    Raises:
+        SessionError: The session is no longer among those of the host. Nothing was sent.
+    """
+    loop, is_gone = asyncio.get_running_loop(), asyncio.Event()
+
+    def look(name: str) -> None:
+        if name == connection.name and host.connections.get(name) is not connection:
+            soon_on(loop, is_gone.set)
+
+    stop = host.watch(look)
+    look(connection.name)
+    tasks = asyncio.ensure_future(asking), asyncio.ensure_future(is_gone.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            return tasks[0].result()
+    finally:
+        stop()
+        for task in tasks:
+            task.cancel()
+    raise SessionError(f"the person has disconnected {connection.name!r} while the question stood; nothing was sent.")
 
 
 async def _set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:

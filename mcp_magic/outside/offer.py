@@ -73,11 +73,11 @@ class Offer:
         """The tools that are for models, by their names for clients."""
         listing = self._listings["tools"]
         tools = _by_name(tuple((session, tuple(t for t in items if not app_only(t))) for session, items in listing))
-        listed = {(item.connection.name, str(item.definition.uri)): uri for uri, item in self.resources.items()}
+        uris = {(item.connection.name, str(item.definition.uri)): uri for uri, item in self.resources.items()}
         for item in tools.values():
             if uri := view_uri(item.definition):
                 server = item.connection.name
-                item.view = listed.get((server, uri), _joined(server, uri))  # a server need not list its views
+                item.view = uris.get((server, uri), _joined(server, uri))  # a server need not list its views
         return tools
 
     @cached_property

@@ -458,6 +458,46 @@ async def test_question_of_a_call_that_is_given_up_goes_away(math):
     assert math["math"].calls == 0
 
 
+@pytest.mark.parametrize("how", ["disconnect", "another", "lost"])
+@pytest.mark.parametrize("work", ["math__add", "math://pi"])
+async def test_question_about_a_session_goes_away_with_it(math, mode, work, how):
+    asked, gone, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def approver(request):
+        asked.set()
+        try:
+            await answer.wait()
+        finally:
+            gone.set()
+        return Decision.approve()
+
+    math.consent.policy, math.consent.approver = "ask", approver
+    async with served(KernelServer(math)) as url, Client(url, mode=mode) as client:
+        calls = client.read_resource(work) if "://" in work else client.call_tool(work, {"a": 1, "b": 2})
+        call = asyncio.create_task(outcome(calls))
+        await asyncio.wait_for(asked.wait(), 30)
+        if how == "lost":  # it is still there, and opens again
+            await math.reconnect("math")
+            assert not gone.is_set()
+            answer.set()
+            assert await call in ("3", "3.14")
+            return
+        await math.disconnect("math")
+        if how == "another":
+            await math.connect(math_server(), name="math")
+        await asyncio.wait_for(gone.wait(), 30)
+        assert await call == "the person has disconnected 'math' while the question stood; nothing was sent."
+
+
+async def outcome(answer):
+    """Return the text of an answer to a client, or of the error."""
+    try:
+        result = await answer
+    except MCPError as error:
+        return str(error)
+    return "".join(part.text for part in (result.content if hasattr(result, "content") else result.contents))
+
+
 async def test_listing_is_answered_while_a_cell_computes(math, mode):
     kernel, free = KernelServer(math, patience=0.0), threading.Event()
     entered = threading.Event()
