@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +58,13 @@ class Array(Table):
         cells = cells_of(part)
         if self._mask is None:
             return cells
-        mask = self._column(self._mask, position)[index].tolist()
-        return [None if missing else cell for cell, missing in zip(cells, mask, strict=True)]
+        masks = self._column(self._mask, position)[index].tolist()
+        return [_unmasked(cell, mask) for cell, mask in zip(cells, masks, strict=True)]
 
     def vector(self, position: int, rows: range) -> Vector:
         """Return the values of a column in some rows as an array of one kind."""
         part = self._column(self._array, position)[rows.start : rows.stop : rows.step]
-        if part.ndim != 1 or part.dtype.kind == "O":
+        if part.ndim != 1 or part.dtype.kind in "OV":
             return super().vector(position, rows)
         mask = None if self._mask is None else self._column(self._mask, position)[rows.start : rows.stop : rows.step]
         return of_array(part, mask)
@@ -76,6 +77,13 @@ class Array(Table):
     def size(self) -> int:
         """The bytes of its values."""
         return self._array.nbytes
+
+
+def _unmasked(cell: Any, mask: Any) -> Any:
+    """Return a cell, of which a part may be masked if it has several values, with None for what is masked."""
+    if type(mask) in (list, tuple):
+        return [_unmasked(part, inner) for part, inner in zip(cell, mask, strict=True)]
+    return None if mask else cell
 
 
 class PolarsFrame(Table):
@@ -117,9 +125,10 @@ class PolarsFrame(Table):
         if name == "Boolean":
             return of_array(part.fill_null(value=False).to_numpy(), part.is_null().to_numpy())
         if name in ("Date", "Datetime"):
-            if getattr(part.dtype, "time_zone", None) is not None:
-                part = part.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-            return of_array(part.to_numpy())
+            if getattr(part.dtype, "time_zone", None) is None:
+                return of_array(part.to_numpy())
+            times = of_array(part.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy())
+            return replace(times, shown=of_array(part.dt.replace_time_zone(None).to_numpy()).values)
         if name == "Duration":
             return of_array(part.to_numpy())
         if name in ("Categorical", "Enum"):

@@ -199,7 +199,10 @@ def _pandas_vector(column: Any) -> Vector | None:
     if type(dtype) is loaded("pandas", "CategoricalDtype"):
         return _of_categories(column)
     if type(dtype) is loaded("pandas", "DatetimeTZDtype"):
-        return of_array(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+        times = of_array(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+        if _has_foreign_zone(dtype):
+            return times
+        return replace(times, shown=of_array(column.dt.tz_localize(None).to_numpy()).values)
     missing = column.isna().to_numpy()
     if type(dtype) is loaded("pandas", "PeriodDtype"):
         return of_texts(column.astype(str).to_numpy(object), missing)
@@ -222,7 +225,8 @@ def _of_categories(column: Any) -> Vector | None:
         return None
     categories = _pandas_vector(index) or of_cells(_pandas_cells(index))
     missing = categories.missing[codes] | (codes < 0)
-    return replace(categories, values=categories.values[codes], missing=missing)
+    shown = None if categories.shown is None else categories.shown[codes]
+    return replace(categories, values=categories.values[codes], missing=missing, shown=shown)
 
 
 def frame_table(value: Any) -> Table | None:

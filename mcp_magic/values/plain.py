@@ -88,7 +88,7 @@ class Writer:
         if value is None or kind is bool:
             return value
         if kind is int:
-            return value if value.bit_length() <= 53 else _integer(value)
+            return value if value.bit_length() <= 53 else self._integer(value)
         if kind is float:
             return value if math.isfinite(value) else self._infinite(value)
         if kind is str:
@@ -98,12 +98,22 @@ class Writer:
         above = bases(kind)
         write = _SCALARS.get(kind) if kind is above[0] else None
         if write is not None:
-            return write(value)
+            written = write(value)
+            return self.plain(written) if type(written) is float else written
         return self._of_class(value, kind, above, depth)
 
     def _infinite(self, value: float) -> str | None:
-        """Return what stands for a number that JSON does not have: a reader is told that it is infinite."""
-        return None if value != value or self._hide is None else str(value)
+        """Return what stands for a number that JSON does not have: null for a missing one, what a reader is told."""
+        if value != value:
+            return None
+        if self._strict:
+            raise ArgumentsError("an infinite number has no JSON form; leave out its rows or columns")
+        return None if self._hide is None else str(value)
+
+    def _integer(self, value: int) -> Any:
+        if self._strict and value.bit_length() > MAX_BITS:
+            raise ArgumentsError(f"{_integer(value)} is too long; leave out its rows or columns")
+        return _integer(value)
 
     def reserve(self, count: int) -> None:
         """Count values that are about to be made plain; ArgumentsError if they are too many."""
@@ -375,7 +385,7 @@ def _time(value: datetime.time) -> str:
 
 def _decimal(value: decimal.Decimal) -> Any:
     if not value.is_finite():
-        return None
+        return math.nan if value.is_nan() else float(value)
     if value == value.to_integral_value() and value.adjusted() < 15:
         return int(value)
     return float(value) if abs(value.adjusted()) < 300 else str(value)
@@ -385,7 +395,7 @@ def _quotient(value: fractions.Fraction) -> Any:
     try:
         return float(value)
     except OverflowError:
-        return None
+        return math.inf if value > 0 else -math.inf
 
 
 _SCALARS: dict[type, Callable[[Any], Any]] = {

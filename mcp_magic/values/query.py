@@ -371,7 +371,8 @@ class _Computation:
         if kind == "mixed":
             kind = first.kind
         if first.kind == "time" and kind == "text" and isinstance(second, str):
-            return first, _moment(second)
+            moment, has_zone = _moment(second)
+            return first if has_zone else first.local, moment
         if first.kind == "number" and kind == "truth":
             second = int(second) if isinstance(second, bool) else second.of_kind("number")
             kind = "number"
@@ -463,16 +464,17 @@ def _kind_of(value: Any) -> Kind:
     return "text" if isinstance(value, str) else "number"
 
 
-def _moment(text: str) -> Any:
-    """Return a time that is written as a text; without a zone it is in UTC, as times with a zone are compared in it."""
+def _moment(text: str) -> tuple[Any, bool]:
+    """Return a time that is written as a text, and whether it has a zone; then it is in UTC."""
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         problem = f'a time is written "2026-01-31" or "2026-01-31T12:00", not {one_line(text, 40)!r}'
         raise ArgumentsError(problem) from None
-    if moment.tzinfo is not None:
+    has_zone = moment.tzinfo is not None
+    if has_zone:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    return np.datetime64(moment, "us")
+    return np.datetime64(moment, "us"), has_zone
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

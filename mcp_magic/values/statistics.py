@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mcp_magic.display.text import one_line
+from mcp_magic.values.vectors import FAR_YEARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ TEXT = 40  # most characters of one of them
 
 def statistics_text(vector: Vector, hide: Callable[[str], str]) -> str:
     """Return the statistics of a column, "" if there is nothing to tell."""
-    values = vector.values[~vector.missing]
+    values = vector.local.values[~vector.missing]
     parts = [f"{len(vector.values) - len(values):,} missing"] if len(values) < len(vector.values) else []
     if len(values) and vector.kind in _OF_KIND:
         parts += _OF_KIND[vector.kind](values, hide)
@@ -42,6 +43,8 @@ def _times(values: Any, hide: Callable[[str], str]) -> list[str]:
 
 
 def _time(value: Any) -> str:
+    if value in FAR_YEARS:
+        return f"the year {value.astype('datetime64[Y]')} or farther"
     return str(value).removesuffix(".000000").removesuffix("T00:00:00")
 
 

