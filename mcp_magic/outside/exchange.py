@@ -130,7 +130,6 @@ class Exchange:
         self._asking: set[asyncio.Task[None]] = set()
         self._reported: float | None = None
         self._stage, self._since = BUSY, time.monotonic()
-        self._is_sent = False
         self._told = 0
 
     def start(self, kernel: Kernel, work: Work) -> None:
@@ -139,13 +138,9 @@ class Exchange:
 
     # From any thread
 
-    def enter(self, stage: str, *, is_sent: bool = True) -> None:
-        """Say what the request waits for now, other than its server: a text for the client, or "".
-
-        `is_sent` is whether a server may have got something of it already.
-        """
+    def enter(self, stage: str) -> None:
+        """Say what the request waits for now, other than its server: a text for the client, or ""."""
         self._stage, self._since, self._told = stage, time.monotonic(), 0
-        self._is_sent = is_sent
 
     def _put(self, item: Any) -> None:
         """Hand something over to the request that waits."""
@@ -218,7 +213,7 @@ class Exchange:
             while True:
                 item = await self._items.get()
                 if isinstance(item, Turn):
-                    return item.result(is_sent=self._is_sent)
+                    return item.result()
                 if item is None:
                     pulse = self._loop.call_later(PULSE_SECONDS, self._items.put_nowait, None)
                     await self._wait()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -123,10 +122,6 @@ BROKEN = "the kernel's server failed; what was called may have run. The log of t
 MAX_COMPLETION = 1_000  # characters of a completion; longer ones are left out
 
 DENIED = -32000  # the JSON-RPC code of a refusal, where there is no result that could say it
-
-FINISH_SECONDS = 0.5  # seconds for the requests of clients to be answered that the kernel ends itself
-
-WRITE_SECONDS = 0.05  # seconds for an answer to be written to a client
 
 READING = Tool(
     name="resources/read",
@@ -287,12 +282,6 @@ class KernelServer:
     def close(self) -> None:
         """End all requests that go on, from any thread: calls are cancelled, and clients get an error."""
         soon_on(self._loop, self._end)
-
-    async def finish(self) -> None:
-        """Wait until the requests that `close` has ended are answered, for a moment at most."""
-        ends = time.monotonic() + FINISH_SECONDS
-        while self._exchanges and time.monotonic() < ends:
-            await asyncio.sleep(WRITE_SECONDS)  # the last one also has that to be written
 
     def _end(self) -> None:
         self._changes.end()
@@ -532,7 +521,7 @@ class KernelServer:
                 raise problem from None
             # whether a masked value fits would tell what it holds: the person is asked as if it did
             prepared = await caller.prepare(call, validate=False)
-        exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}", is_sent=False)
+        exchange.enter(f"the person is asked about {one_line(prepared.name, 100)}")
         authorized = await _while_connected(self._host, connection, caller.authorize(prepared))
         exchange.enter("")
         if problem is not None and (authorized.decision is None or authorized.decision.arguments is None):
@@ -549,8 +538,7 @@ class KernelServer:
         return _unsigned(with_edit(spilled(result, view, spill), edited, is_open=is_open))
 
     async def _call_own(self, tool: OwnTool, arguments: dict[str, Any], exchange: Exchange, client: Client) -> Any:
-        stage = "" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}"
-        exchange.enter(stage, is_sent=not isinstance(tool, PutValue))  # it has put its value once its question ends
+        exchange.enter("" if isinstance(tool, Reading) else f"the person is asked about {tool.tool.name}")
         return await tool.call(arguments, client, self._view(client))
 
     async def _read(self, connection: Connection, own: str, uri: str, exchange: Exchange, client: Client) -> Any:
@@ -559,7 +547,7 @@ class KernelServer:
         request = Request(
             connection.name, READING.name, {"uri": own}, client.asker, READING, trusted=connection.spec.trust
         )
-        exchange.enter(f"the person is asked about {one_line(own, 100)}", is_sent=False)
+        exchange.enter(f"the person is asked about {one_line(own, 100)}")
         decision = await _while_connected(self._host, connection, self._host.caller.approval(request))
         exchange.enter("")
         if decision.arguments is not None and (agreed := str(decision.arguments["uri"])) != own:

@@ -126,16 +126,12 @@ class Turn:
                 "nothing will be: call again when it is free, or ask the person to interrupt the cell."
             )
 
-    def result(self, *, is_sent: bool = True) -> Any:
-        """Return what the work has returned, once it has ended; raise what it has raised.
-
-        `is_sent` is whether a server may have got something of it.
-        """
+    def result(self) -> Any:
+        """Return what the work has returned, once it has ended; raise what it has raised."""
         task = self._task
         assert task is not None
         if task.cancelled():
-            how = "it may have run" if is_sent else "it was not sent"
-            raise SessionError(f"the call was cancelled in the kernel; {how}.")
+            raise SessionError("the call was cancelled in the kernel; it may have run.")
         error = task.exception()
         if error is None or isinstance(error, Exception):
             return task.result()

@@ -81,10 +81,9 @@ class KernelServing:
         return entries(self.table)
 
     async def stop(self) -> None:
-        """Stop serving at once: requests, streams and questions of clients end, and clients are told. Idempotent."""
+        """Stop serving at once: requests, streams and questions of clients end. Idempotent."""
         self.server.close()
         withdraw(self.kernel)
-        await self.server.finish()
         await self._serving.stop()
 
     def farewell(self, clients: Sequence[str]) -> str:

@@ -468,8 +468,7 @@ def test_stop_ends_calls_and_closes_the_port(kernel, folder, bare):
             "nothing was called: 16 calls of yours run or wait already"
         }
         kernel.ok("%mcp serve --kernel --stop")
-        answers = [future.result() for future in waiting]
-        assert answers.count((True, "the call was cancelled in the kernel; it may have run.")) == 16
+        assert len([future for future in waiting if future.exception()]) == 16
     kernel.ok("import asyncio\nwhile calls.count('ended') < 16:\n    await asyncio.sleep(0.01)")
     with pytest.raises(Exception, match=r"refused|disconnected|closed|reset"):
         client.call("shop__add", a=1, b=2)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 
 import httpx2
 import pytest
-from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
-from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import Host
-from mcp_magic.consent.consent import Decision
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.loopback import HOST
 from mcp_magic.outside.runtime import running_kernels
@@ -51,50 +46,6 @@ async def test_host_is_served_until_it_is_stopped(folder, tmp_path):
         again = await host.serve()
         assert again.token_file.read_text() != token
         await host.stop_serving()
-
-
-@pytest.mark.parametrize("work", ["s__tell", "s__forever", "put_value", "who://me"])
-async def test_stop_tells_agents_what_was_sent(mode, work):
-    asked, begun = asyncio.Event(), asyncio.Event()
-
-    async def approver(request):
-        asked.set()
-        if work == "s__forever":
-            return Decision.approve()
-        return await asyncio.Event().wait()
-
-    server = MCPServer("who", log_level="ERROR")
-    server.tool("tell")(lambda: "told")
-    server.resource("who://me", name="me")(lambda: "me")
-
-    @server.tool()
-    async def forever() -> str:
-        begun.set()
-        return await asyncio.Event().wait()
-
-    async with Host() as host:
-        host.consent.policy, host.consent.approver = "ask", approver
-        await host.connect(server, name="s")
-        serving = await host.serve()
-        headers = {"Authorization": f"Bearer {serving.token_file.read_text()}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            transport = streamable_http_client(serving.url, http_client=http)
-            async with Client(transport, mode=mode) as client:
-                call = asyncio.create_task(said(client, work))
-                await asyncio.wait_for((begun if work == "s__forever" else asked).wait(), 30)
-                await host.stop_serving()
-                how = "it may have run" if work == "s__forever" else "it was not sent"
-                assert await call == f"the call was cancelled in the kernel; {how}."
-
-
-async def said(client, work):
-    """Return what an agent is told of a call, or of a resource."""
-    if "://" in work:
-        with pytest.raises(MCPError) as caught:
-            await client.read_resource(work)
-        return str(caught.value)
-    arguments = {"name": "x", "value": [1]} if work == "put_value" else {}
-    return (await client.call_tool(work, arguments)).content[0].text
 
 
 async def test_entries_name_the_notebook_where_a_folder_has_several(monkeypatch):
