@@ -334,13 +334,14 @@ class KernelServer:
                 self.clients.leave(client.key)
 
     def _forget(self, client: Client) -> None:
-        soon_on(self._loop, lambda: self._end_exchanges(client))
-        soon_on(self._kernel.loop, lambda: self._values.forget(client.key))
-
-    def _end_exchanges(self, client: Client) -> None:
         """End the requests of a client that has gone: nobody answers their questions, or reads their results."""
-        for exchange in [exchange for exchange, owner in self._exchanges.items() if owner is client]:
-            exchange.end("it has gone")
+
+        def end() -> None:
+            for exchange in [exchange for exchange, owner in self._exchanges.items() if owner is client]:
+                exchange.end("it has gone")
+
+        soon_on(self._loop, end)
+        soon_on(self._kernel.loop, lambda: self._values.forget(client.key))
 
     def _cut(self, scope: Any) -> None:
         """Ask nothing more for a request whose stream has ended; before 2026-07-28 it goes on all the same."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -190,12 +191,20 @@ def serve_http(port: int, *, correct: bool) -> None:
     ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
+def end_with_stdin() -> None:
+    """End this process when the one that started it has gone."""
+    sys.stdin.read()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     is_correct = "correct" in sys.argv
     if "http" in sys.argv:
         while True:  # it is started again, as a service is
-            subprocess.run([sys.executable, __file__, *sys.argv[1:-2], "once", sys.argv[-1]], check=False)
+            command = [sys.executable, __file__, *sys.argv[1:-2], "once", sys.argv[-1]]
+            subprocess.Popen(command, stdin=subprocess.PIPE).wait()
     elif "once" in sys.argv:
+        threading.Thread(target=end_with_stdin, daemon=True).start()
         serve_http(int(sys.argv[-1]), correct=is_correct)
     else:
         serve_stdio(correct=is_correct)
